@@ -1,0 +1,94 @@
+//! Wire ⇄ domain: the only code that makes domain values of wire messages. Form is checked
+//! here, once; whether an operation makes sense is for `resources::validate` and the state.
+//!
+//! Next: `convert/resource.rs`, `convert/operation.rs`, `convert/attribute.rs`,
+//! `convert/agent.rs`.
+
+pub mod agent;
+pub mod attribute;
+pub mod operation;
+pub mod resource;
+
+use thiserror::Error;
+
+use resources::id::InvalidId;
+use resources::validate::InvalidResource;
+
+use crate::convert::attribute::InvalidAttribute;
+
+/// Why a message has no meaning. Never worth a retry. The texts that Mesos has too are its own.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum InvalidWire {
+    /// A field that this message cannot do without.
+    #[error("Expecting '{0}' to be present")]
+    Absent(&'static str),
+    /// An agent id that no agent can have.
+    #[error("No agent found with specified ID")]
+    AgentId(#[source] InvalidId),
+    /// An id of the wrong form.
+    #[error("invalid '{field}': {source}")]
+    Id {
+        /// Where.
+        field: &'static str,
+        /// What is wrong with it.
+        source: InvalidId,
+    },
+    /// A resource of a list.
+    #[error("invalid '{field}[{index}]': {source}")]
+    Element {
+        /// The list.
+        field: &'static str,
+        /// Its position there.
+        index: usize,
+        /// What is wrong with it.
+        source: InvalidResource,
+    },
+    /// A resource that stands alone.
+    #[error("invalid '{field}': {source}")]
+    Resource {
+        /// Where.
+        field: &'static str,
+        /// What is wrong with it.
+        source: InvalidResource,
+    },
+    /// An attribute.
+    #[error("invalid 'attributes[{index}]': {source}")]
+    Attribute {
+        /// Its position.
+        index: usize,
+        /// What is wrong with it.
+        source: InvalidAttribute,
+    },
+    /// An amount that is none, or beyond 64 bits of thousandths.
+    #[error("'{field}' is {value}, which is no amount")]
+    Amount {
+        /// Where.
+        field: &'static str,
+        /// What was found.
+        value: f64,
+    },
+    /// An operation that has no place here.
+    #[error("operation type {kind} is not supported")]
+    OperationType {
+        /// Its name.
+        kind: &'static str,
+    },
+    /// A peer of another protocol version.
+    #[error("protocol version {found}, this side speaks {}", agent::PROTOCOL_VERSION)]
+    ProtocolVersion {
+        /// What the peer speaks.
+        found: u32,
+    },
+    /// A digest of the wrong length.
+    #[error("'resources_digest' has {bytes} bytes, not 16")]
+    Digest {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A port beyond 65535.
+    #[error("'port' is {found}, more than 65535")]
+    Port {
+        /// What was found.
+        found: u32,
+    },
+}
