@@ -1,0 +1,260 @@
+//! Carries out orders: one batch at a time, each order at its place. Nothing of a batch is
+//! reported before one transaction holds all its effects. Must not know of sessions beyond
+//! "report now". Next: `checkpoint.rs`.
+//!
+//! A batch without CREATE and DESTROY is one checkpoint. One with them is stored as *intents*
+//! first; then each directory is made or moved before the next order is looked at; then one
+//! checkpoint settles everything and clears the intents. After a crash in between the same
+//! orders run again from the state before the batch, and each directory step finds out what it
+//! did already. The trash is emptied only after the settling checkpoint, so that a directory
+//! made later in the same batch cannot get the inode number of one moved before it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use resources::id::Seq;
+use resources::message::{Order, Outcome, Settled};
+use resources::operation::Operation;
+
+use super::event::{
+    Action, Marker, VolumeKey, VolumeRecord, VolumeStep, Write, operation_name, touches_directories,
+};
+use super::{BATCH_ORDERS_MAX, Core, JOURNAL_ORDERS_MAX, PENDING_ORDERS_MAX};
+
+/// The batch being carried out.
+#[derive(Debug, Default)]
+pub(super) struct Hand {
+    /// Not yet looked at.
+    orders: VecDeque<Order>,
+    /// Waits for its directories.
+    waiting: Option<Order>,
+    /// Rows for the settling checkpoint.
+    writes: Vec<Write>,
+    /// Number of its last order.
+    upto: Seq,
+    /// Why the batch runs, which says what goes around it.
+    origin: Origin,
+    /// Whether something was put into the trash.
+    has_trash: bool,
+}
+
+/// Where a batch comes from.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Orders that touch no directory.
+    #[default]
+    Light,
+    /// Orders that are in the checkpoint as intents.
+    Intents,
+    /// Intents that an earlier run of the process left.
+    Recovery,
+}
+
+impl Hand {
+    /// Number of the batch's last order.
+    pub(super) fn upto(&self) -> Seq {
+        self.upto
+    }
+}
+
+impl Core {
+    /// Takes the next batch from the queue and goes as far as possible.
+    pub(super) fn carry_on(&mut self, actions: &mut Vec<Action>) {
+        while self.hand.is_none() && !self.queue.is_empty() && !self.ended {
+            let count = self.queue.len().min(BATCH_ORDERS_MAX);
+            let orders: Vec<Order> = self.queue.drain(..count).collect();
+            if orders.iter().any(|order| touches_directories(&order.operation)) {
+                actions.push(Action::Checkpoint(vec![Write::Intents(orders.clone())]));
+                self.begin(orders, Origin::Intents, actions);
+            } else {
+                self.begin(orders, Origin::Light, actions);
+            }
+        }
+    }
+
+    /// Carries out `orders`, which follow on what is applied.
+    pub(super) fn begin(&mut self, orders: Vec<Order>, origin: Origin, actions: &mut Vec<Action>) {
+        let upto = orders.last().map_or(self.applied_seq, |order| order.seq);
+        self.hand = Some(Hand { orders: orders.into(), upto, origin, ..Hand::default() });
+        self.advance(actions);
+    }
+
+    /// The directories of the waiting CREATE are made, or could not be.
+    pub(super) fn made(
+        &mut self,
+        seq: Seq,
+        markers: Result<Vec<Marker>, String>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(order) = self.take_waiting(seq) else { return };
+        match markers {
+            Ok(markers) => {
+                let records = markers.into_iter().map(|marker| Some((seq, marker)));
+                self.record_volumes(&order, records.collect());
+                self.finish_order(order);
+            }
+            Err(reason) => self.fail_order(&order, reason),
+        }
+        self.advance(actions);
+    }
+
+    /// The directories of the waiting DESTROY are out of the way.
+    pub(super) fn removed(&mut self, seq: Seq, actions: &mut Vec<Action>) {
+        let Some(order) = self.take_waiting(seq) else { return };
+        let count = volumes_of(&order.operation).len();
+        self.record_volumes(&order, vec![None; count]);
+        if let Some(hand) = &mut self.hand {
+            hand.has_trash = true;
+        }
+        self.finish_order(order);
+        self.advance(actions);
+    }
+
+    fn take_waiting(&mut self, seq: Seq) -> Option<Order> {
+        let waiting = &mut self.hand.as_mut()?.waiting;
+        waiting.take_if(|order| order.seq == seq)
+    }
+
+    fn advance(&mut self, actions: &mut Vec<Action>) {
+        while let Some(order) = self.hand.as_mut().and_then(|hand| hand.orders.pop_front()) {
+            if let Err(why) = self.total.check(&order.operation) {
+                if !self.may_fail(&order) {
+                    self.ended = true;
+                    actions.push(Action::Exit(format!(
+                        "order {} ({} {}) does not fit the resources of this agent: {why}",
+                        order.seq,
+                        operation_name(&order.operation),
+                        order.operation_id,
+                    )));
+                    return;
+                }
+                self.fail_order(&order, why.to_string());
+                continue;
+            }
+            match self.volume_step(&order) {
+                None => self.finish_order(order),
+                Some(step) => {
+                    if let Some(hand) = &mut self.hand {
+                        hand.waiting = Some(order);
+                    }
+                    actions.push(Action::Volumes(step));
+                    return;
+                }
+            }
+        }
+        self.settle_hand(actions);
+    }
+
+    /// A CREATE may fail here. So may an order that was committed before the master could know
+    /// of a failure: at most as many orders later as may be pending.
+    fn may_fail(&self, order: &Order) -> bool {
+        let depends = self.failed_seq > Seq::default()
+            && order.seq.0 <= self.failed_seq.0.saturating_add(PENDING_ORDERS_MAX);
+        depends || matches!(order.operation, Operation::Create { .. })
+    }
+
+    fn volume_step(&self, order: &Order) -> Option<VolumeStep> {
+        match &order.operation {
+            Operation::Create { volumes } => {
+                Some(VolumeStep::Create { seq: order.seq, volumes: volumes.clone() })
+            }
+            Operation::Destroy { volumes } => {
+                let record = |volume| Some(*self.volumes.get(&VolumeKey::of(volume)?)?);
+                let volumes = volumes.iter().map(|volume| (volume.clone(), record(volume)));
+                Some(VolumeStep::Destroy { seq: order.seq, volumes: volumes.collect() })
+            }
+            Operation::Reserve { .. }
+            | Operation::Unreserve { .. }
+            | Operation::Grow { .. }
+            | Operation::Shrink { .. } => None,
+        }
+    }
+
+    /// Notes for each volume of the order which directory it is now, or that it has none.
+    fn record_volumes(&mut self, order: &Order, records: Vec<Option<(Seq, Marker)>>) {
+        let Some(hand) = &mut self.hand else { return };
+        let keys = volumes_of(&order.operation).iter().map(VolumeKey::of);
+        for (key, record) in keys.zip(records) {
+            let Some(key) = key else { continue };
+            self.unavailable.remove(&key);
+            if let Some((create_seq, marker)) = record {
+                let record = VolumeRecord { create_seq, marker };
+                self.volumes.insert(key.clone(), record);
+                hand.writes.push(Write::Volume(key, record));
+            } else {
+                self.volumes.remove(&key);
+                hand.writes.push(Write::RemoveVolume(key));
+            }
+        }
+    }
+
+    fn finish_order(&mut self, order: Order) {
+        self.total.apply(&order.operation).expect("checked before, and nothing changed since");
+        self.settle(&order, Outcome::Finished);
+        self.journal_len += 1;
+        if let Some(hand) = &mut self.hand {
+            hand.writes.push(Write::Journal(Box::new(order)));
+        }
+    }
+
+    fn fail_order(&mut self, order: &Order, reason: String) {
+        // What only depends on a failed CREATE must not let yet later orders fail.
+        if matches!(order.operation, Operation::Create { .. }) {
+            self.failed_seq = order.seq;
+        }
+        self.settle(order, Outcome::Failed { reason });
+    }
+
+    fn settle(&mut self, order: &Order, outcome: Outcome) {
+        let operation_id = order.operation_id.clone();
+        let settled = Settled { seq: order.seq, operation_id, outcome };
+        self.settled.insert(order.seq, settled.clone());
+        if let Some(hand) = &mut self.hand {
+            hand.writes.push(Write::Settle(settled));
+        }
+    }
+
+    /// Every order of the batch is settled: one checkpoint, then the report.
+    fn settle_hand(&mut self, actions: &mut Vec<Action>) {
+        let Some(mut hand) = self.hand.take() else { return };
+        self.applied_seq = hand.upto;
+        if hand.origin != Origin::Light {
+            hand.writes.push(Write::Intents(Vec::new()));
+        }
+        if self.journal_len >= JOURNAL_ORDERS_MAX {
+            self.journal_len = 0;
+            hand.writes.retain(|write| !matches!(write, Write::Journal(_)));
+            hand.writes.push(Write::Total(self.applied_seq, self.total.clone()));
+        }
+        hand.writes.extend(self.forget_upto.take().map(Write::Forget));
+        hand.writes.push(Write::Applied { seq: self.applied_seq, failed: self.failed_seq });
+        actions.push(Action::Checkpoint(hand.writes));
+        self.report(actions);
+        let is_recovery = hand.origin == Origin::Recovery;
+        if hand.has_trash || is_recovery {
+            actions.push(Action::EmptyTrash(self.applied_seq));
+        }
+        if is_recovery {
+            actions.push(Action::Recovered);
+        }
+        self.pay_debts(actions);
+    }
+
+    /// Failed orders that the master has not acknowledged.
+    pub(super) fn exceptions(&self) -> BTreeMap<Seq, String> {
+        let failed = |settled: &Settled| match &settled.outcome {
+            Outcome::Finished => None,
+            Outcome::Failed { reason } => Some((settled.seq, reason.clone())),
+        };
+        self.settled.values().filter_map(failed).collect()
+    }
+}
+
+fn volumes_of(operation: &Operation) -> &[resources::resource::Resource] {
+    match operation {
+        Operation::Create { volumes } | Operation::Destroy { volumes } => volumes,
+        Operation::Reserve { .. }
+        | Operation::Unreserve { .. }
+        | Operation::Grow { .. }
+        | Operation::Shrink { .. } => &[],
+    }
+}

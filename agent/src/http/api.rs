@@ -1,0 +1,160 @@
+//! The agent's `POST /api/v1` (spec §5.6): checks of the request, and the calls that read.
+//! Paths and methods are in `http.rs`.
+
+use axum::body::Bytes;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response as Answer};
+use prost::Message as _;
+
+use proto::convert;
+use proto::json;
+use proto::mesos::v1;
+use proto::mesos::v1::agent::call::Type;
+use proto::mesos::v1::agent::{Call, Response, response};
+use resources::form::Format;
+
+use super::{Server, plain};
+use crate::driver::View;
+use crate::recovery::MESOS_VERSION;
+
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/x-protobuf";
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy)]
+enum Encoding {
+    Json,
+    Protobuf,
+}
+
+/// Answers one call, whose method is checked already.
+pub(super) fn call(headers: &HeaderMap, body: &Bytes, view: &View, server: &Server) -> Answer {
+    let call = match decode(headers, body) {
+        Ok(call) => call,
+        Err(refusal) => return *refusal,
+    };
+    let Some(kind) = call.r#type else {
+        return bad("Failed to validate agent::Call: Expecting 'type' to be present");
+    };
+    let Some(encoding) = accepted(headers) else {
+        let text = format!("Expecting 'Accept' to allow '{JSON}' or '{PROTOBUF}'");
+        return plain(StatusCode::NOT_ACCEPTABLE, text);
+    };
+    let kind = Type::try_from(kind).unwrap_or(Type::Unknown);
+    match answer(kind, view, server) {
+        Some(response) => encode(&response, encoding),
+        None => {
+            plain(StatusCode::NOT_IMPLEMENTED, format!("{} is not supported", kind.as_str_name()))
+        }
+    }
+}
+
+fn bad(text: impl Into<String>) -> Answer {
+    plain(StatusCode::BAD_REQUEST, text)
+}
+
+fn decode(headers: &HeaderMap, body: &Bytes) -> Result<Call, Box<Answer>> {
+    let Some(content_type) = headers.get(CONTENT_TYPE) else {
+        return Err(Box::new(bad("Expecting 'Content-Type' to be present")));
+    };
+    match content_type.to_str().unwrap_or_default() {
+        JSON => json::decode(body)
+            .map_err(|error| Box::new(bad(format!("Failed to parse body into JSON: {error}")))),
+        PROTOBUF => json::decode_binary(body)
+            .map_err(|error| Box::new(bad(format!("Failed to parse body into Call: {error}")))),
+        _ => {
+            let text = format!("Expecting 'Content-Type' of {JSON} or {PROTOBUF}");
+            Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)))
+        }
+    }
+}
+
+/// JSON where both would do.
+fn accepted(headers: &HeaderMap) -> Option<Encoding> {
+    let Some(accept) = headers.get(ACCEPT) else { return Some(Encoding::Json) };
+    let accept = accept.to_str().unwrap_or_default();
+    let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
+    let types: Vec<&str> = types.collect();
+    let allows =
+        |exact: &str| types.iter().any(|t| *t == exact || matches!(*t, "*/*" | "application/*"));
+    if allows(JSON) { Some(Encoding::Json) } else { allows(PROTOBUF).then_some(Encoding::Protobuf) }
+}
+
+fn encode(response: &Response, encoding: Encoding) -> Answer {
+    match encoding {
+        Encoding::Json => ([(CONTENT_TYPE, JSON)], json::encode_response(response)).into_response(),
+        Encoding::Protobuf => {
+            ([(CONTENT_TYPE, PROTOBUF)], response.encode_to_vec()).into_response()
+        }
+    }
+}
+
+/// The answer to a call; none for those that are not supported.
+fn answer(kind: Type, view: &View, server: &Server) -> Option<Response> {
+    let of = |kind: response::Type| Response { r#type: Some(kind.into()), ..Response::default() };
+    let response = match kind {
+        Type::GetHealth => Response {
+            get_health: Some(response::GetHealth { healthy: true }),
+            ..of(response::Type::GetHealth)
+        },
+        Type::GetVersion => {
+            let version_info =
+                v1::VersionInfo { version: MESOS_VERSION.to_owned(), ..Default::default() };
+            Response {
+                get_version: Some(response::GetVersion { version_info }),
+                ..of(response::Type::GetVersion)
+            }
+        }
+        Type::GetFlags => {
+            let flag = |(name, value): (&String, &String)| v1::Flag {
+                name: name.clone(),
+                value: Some(value.clone()),
+            };
+            let flags = server.flags.iter().map(flag).collect();
+            Response {
+                get_flags: Some(response::GetFlags { flags }),
+                ..of(response::Type::GetFlags)
+            }
+        }
+        Type::GetAgent => Response {
+            get_agent: Some(response::GetAgent {
+                agent_info: Some(agent_info(view)),
+                ..Default::default()
+            }),
+            ..of(response::Type::GetAgent)
+        },
+        Type::GetState => Response {
+            get_state: Some(response::GetState {
+                get_tasks: Some(response::GetTasks::default()),
+                get_executors: Some(response::GetExecutors::default()),
+                get_frameworks: Some(response::GetFrameworks::default()),
+            }),
+            ..of(response::Type::GetState)
+        },
+        // Operations with feedback for frameworks stand here once there are frameworks.
+        Type::GetOperations => Response {
+            get_operations: Some(response::GetOperations::default()),
+            ..of(response::Type::GetOperations)
+        },
+        _ => return None,
+    };
+    Some(response)
+}
+
+fn agent_info(view: &View) -> v1::AgentInfo {
+    let info = &view.identity.info;
+    let id = view.agent_id.as_ref().map(|id| v1::AgentId { value: id.to_string() });
+    v1::AgentInfo {
+        hostname: info.hostname.clone(),
+        resources: info
+            .resources
+            .iter()
+            .map(|resource| convert::resource::to_wire(resource, Format::Post))
+            .collect(),
+        attributes: info.attributes.iter().map(convert::attribute::to_wire).collect(),
+        id,
+        port: Some(info.port.into()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,263 @@
+//! The agent: carries out the cluster's orders on one machine, checkpoints each before it is
+//! reported, owns the volume directories, and follows the leading master.
+//!
+//! Reading order: [`config`] and `declared` (flags), `core` (the pure agent: events in, actions
+//! out), `volumes` (directories), `checkpoint` (durable rows), `detect` and `recovery` (the
+//! start), `driver` (the loop), `session` (the stream to the leader), `http` (what users see).
+
+mod checkpoint;
+pub mod config;
+mod core;
+#[cfg(test)]
+mod crash;
+mod declared;
+mod detect;
+mod driver;
+mod http;
+mod recovery;
+#[cfg(test)]
+mod script;
+mod session;
+mod volumes;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+pub use crate::config::{Config, ConfigError, Flags};
+use crate::driver::{Driver, Handle, State};
+
+/// Why the agent ended. The process ends with status 1 and this line.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The port of the HTTP server is taken, or the address is not ours.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address of `--listen`.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file or directory cannot be used.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The checkpoint cannot be opened.
+    #[error("{0}")]
+    Checkpoint(String),
+    /// The checkpoint contradicts itself.
+    #[error(
+        "the checkpoint is corrupt: {0}; keep a copy of the work directory and restore it from a \
+         backup; volumes are untouched"
+    )]
+    Corrupt(String),
+    /// A root of a MOUNT disk is no mount point.
+    #[error(
+        "--resources: MOUNT disk {}: not a mount point, see /proc/self/mountinfo; mount it first",
+        root.display()
+    )]
+    NotMounted {
+        /// The root.
+        root: PathBuf,
+    },
+    /// What the machine tells of itself makes no resource.
+    #[error("cannot detect the resources of this machine: {0}; name them with --resources")]
+    Detection(String),
+    /// The flags differ from those of the last start.
+    #[error(
+        "incompatible agent configuration: {difference}; start with the earlier flags again, or \
+         with --reconfiguration-policy additive if something was only added"
+    )]
+    IncompatibleInfo {
+        /// What was expected and found.
+        difference: String,
+    },
+    /// The declared resources cannot hold what is reserved.
+    #[error(
+        "{0}; start with the earlier --resources again, or destroy and unreserve what uses them \
+         first"
+    )]
+    IncompatibleResources(String),
+    /// The disk failed at the start.
+    #[error("{0}")]
+    Storage(String),
+    /// A master sent the agent away for good, or an order cannot be carried out.
+    #[error("{0}")]
+    Ended(String),
+}
+
+impl RunError {
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.display().to_string(), source }
+    }
+}
+
+impl From<checkpoint::OpenError> for RunError {
+    fn from(error: checkpoint::OpenError) -> Self {
+        Self::Checkpoint(error.to_string())
+    }
+}
+
+/// Runs the agent until a signal stops it, which is no error.
+///
+/// # Errors
+/// When the agent cannot start or may not go on. A storage failure while it runs aborts the
+/// process instead.
+pub async fn run(config: Config) -> Result<(), RunError> {
+    for flag in &config.not_in_force {
+        info!("--{flag} is not in force yet");
+    }
+    let listen = config.listen.to_string();
+    let failed = |source| RunError::Listen { address: listen.clone(), source };
+    let listener = TcpListener::bind((config.listen.host.as_str(), config.listen.port)).await;
+    let listener = listener.map_err(failed)?;
+    let config = with_bound_port(config, listener.local_addr().map_err(failed)?.port());
+    info!(listen = %config.listen, advertise = %config.advertise, "agent starts");
+
+    let (stop, stopped) = watch::channel(false);
+    let (driver_tx, driver_rx) = watch::channel(None);
+    let server = Arc::new(http::Server {
+        driver: driver_rx,
+        flags: config.flags.clone(),
+        started_at: SystemTime::now(),
+    });
+    let server = tokio::spawn(http::serve(listener, server, stopped.clone()));
+    let result = serve_orders(config, &driver_tx, &stop, stopped).await;
+    stop.send_replace(true);
+    if server.await.is_err() {
+        warn!("the HTTP server panicked");
+    }
+    result
+}
+
+/// Port 0 means any free one, which is known only now.
+fn with_bound_port(mut config: Config, port: u16) -> Config {
+    if config.advertise.port == 0 {
+        config.advertise.port = port;
+    }
+    config.listen.port = port;
+    config
+}
+
+async fn serve_orders(
+    config: Config,
+    driver_tx: &watch::Sender<Option<Handle>>,
+    stop: &watch::Sender<bool>,
+    stopped: watch::Receiver<bool>,
+) -> Result<(), RunError> {
+    let config = Arc::new(config);
+    let signals = wait_for_signal()?;
+    let recovered = {
+        let config = config.clone();
+        tokio::task::spawn_blocking(move || recovery::recover(&config)).await
+    };
+    let recovered = recovered.map_err(|error| RunError::Corrupt(error.to_string()))??;
+    let work_dir = config.work_dir.clone();
+    let driver = Driver::start(recovered).map_err(|source| RunError::io(&work_dir, source))?;
+    let handle = driver.handle();
+    driver_tx.send_replace(Some(handle.clone()));
+
+    let mut session = tokio::spawn(sessions(config, handle.clone(), stopped));
+    let mut state = handle.state();
+    let result = tokio::select! {
+        name = signals => {
+            info!(signal = name, "the agent stops");
+            Ok(())
+        }
+        reason = exit_reason(&mut state) => Err(RunError::Ended(reason)),
+        ended = &mut session => match ended {
+            Ok(Err(reason)) => Err(RunError::Ended(reason)),
+            Ok(Ok(())) => Ok(()),
+            Err(error) => Err(RunError::Ended(error.to_string())),
+        },
+    };
+    stop.send_replace(true);
+    if !session.is_finished() && session.await.is_err() {
+        warn!("the session panicked");
+    }
+    driver_tx.send_replace(None);
+    driver.stop().await;
+    result
+}
+
+/// Sessions begin when everything of an earlier run is finished.
+async fn sessions(
+    config: Arc<Config>,
+    handle: Handle,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), String> {
+    let mut state = handle.state();
+    tokio::select! {
+        ready = state.wait_for(|state| *state == State::Ready) => {
+            if ready.is_err() {
+                return Ok(());
+            }
+        }
+        _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(()),
+    }
+    session::run(&config, handle, stopped).await
+}
+
+async fn exit_reason(state: &mut watch::Receiver<State>) -> String {
+    let exit = state.wait_for(|state| matches!(state, State::Exit(_))).await;
+    match exit.as_deref() {
+        Ok(State::Exit(reason)) => reason.clone(),
+        Ok(State::Recovering | State::Ready) | Err(_) => "the agent's core has ended".to_owned(),
+    }
+}
+
+/// SIGUSR1 is to unregister the agent one day; until then it only stops it.
+fn wait_for_signal() -> Result<impl Future<Output = &'static str>, RunError> {
+    let listen = |kind| signal(kind).map_err(|source| RunError::io(Path::new("signals"), source));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut user = listen(SignalKind::user_defined1())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+            _ = user.recv() => "SIGUSR1",
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn taken_port_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut config = crash::config(folder.path(), &[]);
+        config.listen.port = taken.local_addr().unwrap().port();
+        let error = run(config).await.unwrap_err();
+        assert!(matches!(error, RunError::Listen { .. }), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    }
+
+    #[test]
+    fn mount_disk_needs_a_mount() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("m");
+        std::fs::create_dir(&root).unwrap();
+        let disk = format!(
+            r#"[{{"name":"disk","type":"SCALAR","scalar":{{"value":9}},
+                "disk":{{"source":{{"type":"MOUNT","mount":{{"root":"{}"}}}}}}}}]"#,
+            root.display()
+        );
+        let config = crash::config(&folder.path().join("w"), &["--resources", &disk]);
+        let error = recovery::recover(&config).unwrap_err();
+        assert!(matches!(error, RunError::NotMounted { .. }), "{error}");
+    }
+}
