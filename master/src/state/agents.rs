@@ -1,0 +1,305 @@
+//! Agents: what each durably confirmed, the orders it has not confirmed yet, and the fold of
+//! both. Also how an agent is admitted. What its registration means is decided in
+//! `reconcile.rs`. Next: `operations.rs`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use resources::collection::Resources;
+use resources::id::{AgentId, CheckpointId, Seq};
+use resources::message::{AgentInfo, Order, Registration};
+use resources::resource::Resource;
+use resources::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::command::{Change, Effect, Response, Standing};
+use super::operations::OperationRecord;
+use super::reconcile::{Comparison, Naming, Reregistered, compare};
+use super::rejection::{RegistrationRefusal, Rejection};
+use super::{Moment, State, limits};
+
+/// An agent on record. `total = fold(confirmed, pending)` always.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Its name.
+    pub id: AgentId,
+    /// Its work directory: what everything here belongs to.
+    pub checkpoint_id: CheckpointId,
+    /// Of its last registration.
+    pub boot_counter: u64,
+    /// What it says of itself.
+    pub info: AgentInfo,
+    /// How its disk compares with the log.
+    pub status: AgentStatus,
+    /// Wall time of its admission, for display.
+    pub registered_at: Timestamp,
+    /// Wall time of its last registration that was written, for display.
+    pub reregistered_at: Option<Timestamp>,
+    /// What it declares, as a set.
+    pub base: Resources,
+    /// What it durably reported, at `confirmed_seq`.
+    pub confirmed: Resources,
+    /// The last order that it confirmed.
+    pub confirmed_seq: Seq,
+    /// Orders after `confirmed_seq`, dense. One that has failed already stays until the agent
+    /// has gone past it, and takes no part in the fold.
+    pub pending: BTreeMap<Seq, Arc<OperationRecord>>,
+    /// `fold(confirmed, pending)`: what commands work on.
+    pub total: Resources,
+    /// The number of the next order.
+    pub next_seq: Seq,
+    /// Index of the last entry that changed its resources.
+    pub resource_version: u64,
+    /// Volumes whose directory is missing or not the one that was made.
+    pub unavailable: Vec<Resource>,
+}
+
+/// How an agent's disk compares with the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AgentStatus {
+    /// As the log says.
+    Registered,
+    /// Behind what it confirmed: its disk was restored. No operations until an operator chooses.
+    Regressed {
+        /// Where its disk stands.
+        applied_seq: Seq,
+    },
+    /// At the right order with other contents. No operations until an operator chooses.
+    Diverged {
+        /// What it holds and the log does not know; never deleted.
+        foreign: Vec<Resource>,
+        /// What the log knows and it does not hold; never made again.
+        missing: Vec<Resource>,
+    },
+}
+
+impl AgentStatus {
+    /// Its kind alone.
+    #[must_use]
+    pub const fn standing(&self) -> Standing {
+        match self {
+            Self::Registered => Standing::InStep,
+            Self::Regressed { .. } => Standing::Regressed,
+            Self::Diverged { .. } => Standing::Diverged,
+        }
+    }
+}
+
+impl fmt::Display for AgentStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registered => f.write_str("REGISTERED"),
+            Self::Regressed { applied_seq } => write!(f, "REGRESSED at {applied_seq}"),
+            Self::Diverged { foreign, missing } => {
+                write!(f, "DIVERGED, {} foreign, {} missing", foreign.len(), missing.len())
+            }
+        }
+    }
+}
+
+impl Agent {
+    /// A new agent that holds what it declares.
+    #[must_use]
+    pub(super) fn admitted(id: AgentId, registration: &Registration, now: Moment) -> Self {
+        let base: Resources = registration.info.resources.iter().cloned().collect();
+        Self {
+            id,
+            checkpoint_id: registration.checkpoint_id.clone(),
+            boot_counter: registration.boot_counter,
+            info: registration.info.clone(),
+            status: AgentStatus::Registered,
+            registered_at: now.wall,
+            reregistered_at: None,
+            confirmed: base.clone(),
+            confirmed_seq: Seq(0),
+            pending: BTreeMap::new(),
+            total: base.clone(),
+            base,
+            next_seq: Seq(1),
+            resource_version: now.index.0,
+            unavailable: registration.unavailable.clone(),
+        }
+    }
+
+    /// The number of the last order that it was given.
+    #[must_use]
+    pub const fn last_given(&self) -> Seq {
+        Seq(self.next_seq.0.saturating_sub(1))
+    }
+
+    /// Orders that it has to be sent from `from` on. None while its disk disagrees with the
+    /// log: an order must not run on something else than it was made for.
+    pub fn outstanding(&self, from: Seq) -> impl Iterator<Item = Order> + '_ {
+        let sendable = match self.status {
+            AgentStatus::Registered => true,
+            AgentStatus::Regressed { .. } | AgentStatus::Diverged { .. } => false,
+        };
+        let orders = sendable.then(|| self.pending.range(from..));
+        orders.into_iter().flatten().map(|(_, record)| record.order())
+    }
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} confirmed {} pending {} version {}",
+            self.id,
+            self.status,
+            self.confirmed_seq,
+            self.pending.len(),
+            self.resource_version
+        )
+    }
+}
+
+impl State {
+    pub(super) fn register_agent(
+        &mut self,
+        now: Moment,
+        registration: &Registration,
+    ) -> Result<(Response, Vec<Effect>), Rejection> {
+        match compare(self, registration) {
+            Comparison::Admit => Ok(self.admit(now, registration)),
+            Comparison::Unchanged { agent_id, standing } => {
+                Ok((Response::Registered { agent_id, standing }, Vec::new()))
+            }
+            Comparison::Confirm { agent_id, upto, exceptions } => {
+                let (_, effects) = self.confirm(now, &agent_id, upto, &exceptions)?;
+                let standing = Standing::InStep;
+                Ok((Response::Registered { agent_id, standing }, effects))
+            }
+            Comparison::Change(reregistered) => Ok(self.reregister(now, *reregistered)),
+            Comparison::Refuse(refusal) => {
+                if refusal.is_alarming() {
+                    self.raise_alarm(
+                        now.index,
+                        format!("{}: {refusal}", registration.checkpoint_id),
+                    );
+                }
+                Err(Rejection::Registration(refusal))
+            }
+        }
+    }
+
+    fn admit(&mut self, now: Moment, registration: &Registration) -> (Response, Vec<Effect>) {
+        let id = self.fresh_agent_id();
+        let agent = Agent::admitted(id.clone(), registration, now);
+        let checkpoint_id = agent.checkpoint_id.clone();
+        self.by_checkpoint.insert(checkpoint_id.clone(), id.clone());
+        self.agents.insert(id.clone(), Arc::new(agent));
+        let change = Change::AgentAdded(id.clone(), checkpoint_id);
+        let response = Response::Registered { agent_id: id, standing: Standing::InStep };
+        (response, vec![Effect::Change(change)])
+    }
+
+    /// `<cluster id>-S<n>`, from a replicated counter: never used twice.
+    pub(super) fn fresh_agent_id(&mut self) -> AgentId {
+        let cluster_id = self.cluster_id.as_ref().expect("compare() admits only to a cluster");
+        let number = self.agents_made;
+        self.agents_made += 1;
+        AgentId::parse(format!("{cluster_id}-S{number}"))
+            .expect("a cluster id is short, and the rest are letters and digits")
+    }
+
+    fn reregister(&mut self, now: Moment, found: Reregistered) -> (Response, Vec<Effect>) {
+        let Reregistered { mut agent, known_as, naming, settled, alarm } = found;
+        let mut effects = Vec::new();
+        agent.reregistered_at = Some(now.wall);
+        let known = self.agents.get(&known_as).expect("compare() found it in the same state");
+        if known.total != agent.total {
+            agent.resource_version = now.index.0;
+        }
+        effects.push(Effect::Change(match naming {
+            Naming::Keeps => Change::AgentUpdated(known_as),
+            Naming::Supersedes => {
+                let id = self.fresh_agent_id();
+                self.rename(&mut agent, &known_as, id.clone());
+                Change::AgentSuperseded { old: known_as, new: id }
+            }
+        }));
+        if let Some(text) = alarm {
+            effects.extend(self.raise_alarm(now.index, text));
+        }
+        if !settled.is_empty() {
+            effects.push(Effect::Acknowledge(agent.id.clone(), agent.confirmed_seq));
+        }
+        let stamped = agent.stamp(settled, now.wall);
+        effects.extend(self.keep_settled(stamped));
+        let response =
+            Response::Registered { agent_id: agent.id.clone(), standing: agent.status.standing() };
+        self.agents.insert(agent.id.clone(), Arc::new(*agent));
+        (response, effects)
+    }
+
+    /// The old id is gone, the orders go on under the new one.
+    fn rename(&mut self, agent: &mut Agent, old: &AgentId, new: AgentId) {
+        for record in agent.pending.values_mut() {
+            Arc::make_mut(record).agent_id = new.clone();
+            self.operations.insert(record.operation_id.clone(), Arc::clone(record));
+        }
+        self.agents.remove(old);
+        self.by_checkpoint.insert(agent.checkpoint_id.clone(), new.clone());
+        agent.id = new;
+    }
+
+    /// What an agent holds at `applied_seq` beyond and short of the log, object by object, as
+    /// far as it fits a record. None when the log has moved on.
+    #[must_use]
+    pub fn divergence(
+        &self,
+        agent_id: &AgentId,
+        applied_seq: Seq,
+        held: &[Resource],
+    ) -> Option<(Vec<Resource>, Vec<Resource>)> {
+        let agent = self.agent(agent_id)?;
+        let is_open = agent.status.standing() == Standing::Diverged;
+        (is_open && applied_seq == agent.confirmed_seq).then(|| {
+            let held: Resources = held.iter().cloned().collect();
+            (without(&held, &agent.confirmed), without(&agent.confirmed, &held))
+        })
+    }
+
+    pub(super) fn record_divergence(
+        &mut self,
+        now: Moment,
+        agent_id: &AgentId,
+        (foreign, missing): (&[Resource], &[Resource]),
+    ) -> Result<(Response, Vec<Effect>), Rejection> {
+        let agent = self
+            .agent_mut(agent_id)
+            .ok_or_else(|| Rejection::UnknownAgent { agent_id: agent_id.clone() })?;
+        if agent.status.standing() != Standing::Diverged {
+            return Ok((Response::Done, Vec::new()));
+        }
+        agent.status =
+            AgentStatus::Diverged { foreign: foreign.to_vec(), missing: missing.to_vec() };
+        let text = format!(
+            "{agent_id}: foreign {}, missing {}",
+            super::rejection::list(foreign),
+            super::rejection::list(missing)
+        );
+        Ok((Response::Done, self.raise_alarm(now.index, text)))
+    }
+}
+
+/// What `these` holds beyond `those`.
+fn without(these: &Resources, those: &Resources) -> Vec<Resource> {
+    let mut rest = these.clone();
+    rest.subtract_all(those);
+    rest.iter().take(limits::DIVERGING_OBJECTS_MAX).cloned().collect()
+}
+
+/// Why a declared resource is none.
+pub(super) fn undeclarable(registration: &Registration) -> Option<RegistrationRefusal> {
+    let declared = &registration.info.resources;
+    let wrong = declared.iter().find(|resource| {
+        resource.needs_checkpoint()
+            || resource.allocation_role.is_some()
+            || resource.revocable
+            || resource.shared
+            || resource.provider_id.is_some()
+    })?;
+    Some(RegistrationRefusal::NotDeclarable { resource: wrong.to_string() })
+}

@@ -1,0 +1,312 @@
+//! The replicated state of a cluster: a function from (state, batch) to (state, responses,
+//! effects). It cannot fail, cannot know whether this master leads, and performs nothing. It
+//! must not know of tasks, sockets, clocks or consensus.
+//!
+//! Reading order: [`command`] and [`rejection`] (what is asked and answered), [`agents`],
+//! [`operations`], [`confirm`], [`reconcile`] (what a registration comes to), [`pages`] (cheap
+//! to freeze), [`codec`] (snapshots).
+#![deny(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::float_arithmetic,
+    clippy::wildcard_enum_match_arm,
+    clippy::match_wildcard_for_single_variants
+)]
+
+pub mod agents;
+pub mod codec;
+pub mod command;
+mod confirm;
+pub mod operations;
+pub mod pages;
+pub mod reconcile;
+pub mod rejection;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use resources::id::{
+    AgentId, CheckpointId, ClusterId, Incarnation, LogIndex, MasterId, OperationId, Seq, Term,
+};
+use resources::message::Order;
+use resources::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use self::agents::{Agent, AgentStatus};
+pub use self::command::{Change, Command, CommandKind, Effect, Response, SourceAddr, Standing};
+pub use self::operations::{OperationRecord, OperationState};
+use self::pages::PageMap;
+pub use self::rejection::{RegistrationRefusal, Rejection};
+
+/// Named limits of the state.
+pub mod limits {
+    /// Unconfirmed orders per agent; beyond it operations are refused.
+    pub const PENDING_ORDERS_MAX: usize = 4_096;
+    /// Ended operations that are kept for those who ask.
+    pub const SETTLED_OPERATIONS_MAX: usize = 10_000;
+    /// Alarms that are kept.
+    pub const ALARMS_MAX: usize = 100;
+    /// Operations that a refusal names as holding what was wanted.
+    pub const BLOCKING_OPERATIONS_MAX: usize = 16;
+    /// Objects that the record of a difference names, per side.
+    pub const DIVERGING_OBJECTS_MAX: usize = 256;
+    /// Bytes of one encoded command, so that it fits an entry and its record a snapshot chunk.
+    pub const COMMAND_BYTES_MAX: u64 = 768 << 10;
+}
+
+/// What `apply` does and how bytes look, as a number: raised by a command once every member
+/// knows how.
+pub const LEVEL: u32 = 1;
+
+/// When and where in the log something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The entry.
+    pub index: LogIndex,
+    /// Cluster time.
+    pub clock: Timestamp,
+    /// Wall time of the leader, for display only.
+    pub wall: Timestamp,
+}
+
+/// Everything that the masters agree on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    level: u32,
+    cluster_id: Option<ClusterId>,
+    incarnation: Incarnation,
+    clock: Timestamp,
+    leader: Option<Announcement>,
+    /// Public addresses that masters announced when they led.
+    masters: BTreeMap<MasterId, String>,
+    agents: PageMap<AgentId, Arc<Agent>>,
+    by_checkpoint: PageMap<CheckpointId, AgentId>,
+    agents_made: u64,
+    /// Pending ones and those that ended lately.
+    operations: PageMap<OperationId, Arc<OperationRecord>>,
+    /// Ended ones in the order of their end, oldest first.
+    settled: PageMap<u64, OperationId>,
+    settled_next: u64,
+    alarms: VecDeque<Alarm>,
+}
+
+/// A leader's first word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcement {
+    /// Who leads.
+    pub master_id: MasterId,
+    /// Its public address.
+    pub advertise: String,
+    /// Its term.
+    pub term: Term,
+    /// Wall time, for display.
+    pub elected_at: Timestamp,
+}
+
+/// Something that an operator must look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    /// The entry that raised it.
+    pub index: LogIndex,
+    /// What was seen.
+    pub text: String,
+}
+
+/// An immutable image of the state. Cheap: pages are shared with the state until it moves on.
+#[derive(Debug, Clone)]
+pub struct Frozen(State);
+
+impl Deref for Frozen {
+    type Target = State;
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            level: LEVEL,
+            cluster_id: None,
+            incarnation: Incarnation(1),
+            clock: Timestamp::default(),
+            leader: None,
+            masters: BTreeMap::new(),
+            agents: PageMap::default(),
+            by_checkpoint: PageMap::default(),
+            agents_made: 0,
+            operations: PageMap::default(),
+            settled: PageMap::default(),
+            settled_next: 0,
+            alarms: VecDeque::new(),
+        }
+    }
+}
+
+impl State {
+    /// Applies one command. A rejection leaves the state as it was, but for an alarm.
+    pub fn apply(&mut self, now: Moment, command: &Command) -> (Response, Vec<Effect>) {
+        self.clock = self.clock.max(now.clock);
+        let applied = match &command.kind {
+            CommandKind::FormCluster { cluster_id } => self.form_cluster(cluster_id),
+            CommandKind::TakeOffice { master_id, advertise, term } => {
+                Ok(self.take_office(now, *master_id, advertise, *term))
+            }
+            CommandKind::RegisterAgent(registration) => self.register_agent(now, registration),
+            CommandKind::Operate { agent_id, operation_id, operation } => {
+                self.operate(now, command, (agent_id, operation_id, operation))
+            }
+            CommandKind::Confirm { agent_id, upto, exceptions } => {
+                self.confirm(now, agent_id, *upto, exceptions)
+            }
+            CommandKind::RecordDivergence { agent_id, foreign, missing } => {
+                self.record_divergence(now, agent_id, (foreign, missing))
+            }
+            CommandKind::RaiseAlarm { agent_id, text } => {
+                let effects = self.raise_alarm(now.index, format!("{agent_id}: {text}"));
+                Ok((Response::Done, effects))
+            }
+        };
+        match applied {
+            Ok(applied) => applied,
+            Err(rejection) => {
+                let effects = match &rejection {
+                    Rejection::Fault { what, .. } => self.raise_alarm(now.index, what.clone()),
+                    Rejection::NeverGiven { .. } | Rejection::Registration(_) => {
+                        self.alarms_of(now.index)
+                    }
+                    Rejection::UnknownAgent { .. }
+                    | Rejection::Invalid { .. }
+                    | Rejection::VolumeExists { .. }
+                    | Rejection::VolumesNotFound { .. }
+                    | Rejection::Insufficient { .. }
+                    | Rejection::Overloaded { .. }
+                    | Rejection::Regressed { .. }
+                    | Rejection::Diverged { .. }
+                    | Rejection::DuplicateOperation { .. }
+                    | Rejection::TooLarge { .. }
+                    | Rejection::ClusterFormed { .. } => Vec::new(),
+                };
+                (Response::Rejected(rejection), effects)
+            }
+        }
+    }
+
+    fn form_cluster(&mut self, id: &ClusterId) -> Result<(Response, Vec<Effect>), Rejection> {
+        if let Some(known) = &self.cluster_id {
+            return Err(Rejection::ClusterFormed { cluster_id: known.clone() });
+        }
+        self.cluster_id = Some(id.clone());
+        Ok((Response::Done, vec![Effect::Change(Change::ClusterFormed(id.clone()))]))
+    }
+
+    fn take_office(
+        &mut self,
+        now: Moment,
+        master_id: MasterId,
+        advertise: &str,
+        term: Term,
+    ) -> (Response, Vec<Effect>) {
+        let (advertise, elected_at) = (advertise.to_owned(), now.wall);
+        self.masters.insert(master_id, advertise.clone());
+        self.leader = Some(Announcement { master_id, advertise, term, elected_at });
+        (Response::Done, vec![Effect::Change(Change::LeaderAnnounced(master_id, term))])
+    }
+
+    fn raise_alarm(&mut self, index: LogIndex, text: String) -> Vec<Effect> {
+        self.alarms.push_back(Alarm { index, text: text.clone() });
+        if self.alarms.len() > limits::ALARMS_MAX {
+            self.alarms.pop_front();
+        }
+        vec![Effect::Change(Change::AlarmRaised(text))]
+    }
+
+    fn alarms_of(&self, index: LogIndex) -> Vec<Effect> {
+        let last = self.alarms.back().filter(|alarm| alarm.index == index);
+        last.map(|alarm| Effect::Change(Change::AlarmRaised(alarm.text.clone())))
+            .into_iter()
+            .collect()
+    }
+
+    fn agent_mut(&mut self, id: &AgentId) -> Option<&mut Agent> {
+        self.agents.get_mut(id).map(Arc::make_mut)
+    }
+
+    /// An image that does not move.
+    #[must_use]
+    pub fn freeze(&self) -> Frozen {
+        Frozen(self.clone())
+    }
+}
+
+/// Reading.
+impl State {
+    /// The level that `apply` keeps to.
+    #[must_use]
+    pub const fn level(&self) -> u32 {
+        self.level
+    }
+    /// Name of the cluster, once formed.
+    #[must_use]
+    pub const fn cluster_id(&self) -> Option<&ClusterId> {
+        self.cluster_id.as_ref()
+    }
+    /// Raised by every restore from a backup.
+    #[must_use]
+    pub const fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+    /// Cluster time of the last entry.
+    #[must_use]
+    pub const fn clock(&self) -> Timestamp {
+        self.clock
+    }
+    /// The last announced leader.
+    #[must_use]
+    pub const fn leader(&self) -> Option<&Announcement> {
+        self.leader.as_ref()
+    }
+    /// The public address that a master announced when it last led.
+    #[must_use]
+    pub fn advertised(&self, master_id: MasterId) -> Option<&str> {
+        self.masters.get(&master_id).map(String::as_str)
+    }
+    /// All agents, by id.
+    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.values().map(Arc::as_ref)
+    }
+    /// Number of agents.
+    #[must_use]
+    pub const fn agents_len(&self) -> usize {
+        self.agents.len()
+    }
+    /// An agent by its id.
+    #[must_use]
+    pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
+        self.agents.get(id).map(Arc::as_ref)
+    }
+    /// An agent by its work directory.
+    #[must_use]
+    pub fn agent_of(&self, checkpoint_id: &CheckpointId) -> Option<&Agent> {
+        self.agent(self.by_checkpoint.get(checkpoint_id)?)
+    }
+    /// Operations that are pending or ended lately, by id.
+    pub fn operations(&self) -> impl Iterator<Item = &OperationRecord> {
+        self.operations.values().map(Arc::as_ref)
+    }
+    /// An operation by its id.
+    #[must_use]
+    pub fn operation(&self, id: &OperationId) -> Option<&OperationRecord> {
+        self.operations.get(id).map(Arc::as_ref)
+    }
+    /// Orders that an agent has not confirmed, ascending. What effects ask to be sent can be
+    /// derived from here at any time.
+    pub fn outstanding(&self, agent_id: &AgentId) -> impl Iterator<Item = Order> + '_ {
+        self.agent(agent_id).into_iter().flat_map(|agent| agent.outstanding(Seq(0)))
+    }
+    /// What an operator must look at, oldest first.
+    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
+        self.alarms.iter()
+    }
+}

@@ -1,0 +1,204 @@
+//! Scripts of the leader's core. The script plays the shell and the log:
+//!
+//! ```text
+//! state COMMAND…                     applies a command of the state scripts, with no effect
+//! office TERM · lost                 this master begins or ceases to lead
+//! call C AGENT VERB LIST [as=PRINCIPAL] · wait W OP
+//! open S · close S                   a stream opens or ends
+//! register S WORKDIR …               as in the state scripts
+//! report S UPTO [SEQ!reason …] · resend S FROM · pong S · total S SEQ LIST
+//! commit                             what was proposed becomes one entry
+//! unknown                            what was proposed has no known outcome
+//! barrier passed|failed · tick SECONDS [noquorum]
+//! ```
+//! After each line the inbox counts as drained.
+
+use std::time::Duration;
+
+use resources::id::{AgentId, ClusterId, LogIndex, MasterId, OperationId, Principal, Seq, Term};
+use resources::message::AgentMessage;
+use resources::time::Timestamp;
+
+use master::leader::core::{Core, Pings};
+use master::leader::event::{Action, CallId, Event, Origin, Proposal, SessionId, WaiterId};
+use master::leader::{Call, ProposeFailure};
+use master::state::command::{Command, CommandKind, SourceAddr};
+use master::state::{Moment, State};
+
+use super::notation::list;
+use super::state::{Line, failure, kind, operation, registration};
+
+#[test]
+fn leader() {
+    super::run_all("leader", || {
+        let mut play = Play::new();
+        move |line: &str| play.line(line)
+    });
+}
+
+struct Play {
+    state: State,
+    core: Core,
+    index: u64,
+    now: Timestamp,
+    term: Term,
+    operations: u64,
+    proposed: Vec<(Origin, Proposal)>,
+}
+
+impl Play {
+    fn new() -> Self {
+        let pings = Pings { interval: Duration::from_secs(15), missed_max: 2 };
+        Self {
+            state: State::default(),
+            core: Core::new(pings),
+            index: 0,
+            now: Timestamp::default(),
+            term: Term(0),
+            operations: 0,
+            proposed: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, text: &str) -> Vec<String> {
+        let line = Line::new(text);
+        let events = match line.words[0] {
+            "state" => {
+                let (_, command) = text.split_once(' ').unwrap();
+                let kind = kind(&Line::new(command));
+                let (response, _) = self.apply(kind, None);
+                return vec![response.to_string()];
+            }
+            "commit" => self.commit(),
+            "unknown" => self.unknown(),
+            _ => vec![self.event(&line)],
+        };
+        let mut actions = Vec::new();
+        for event in events.into_iter().chain([Event::InboxDrained]) {
+            actions.extend(self.core.step(&self.state, event, self.now));
+        }
+        let mut lines = Vec::new();
+        for action in actions {
+            lines.push(action.to_string());
+            if let Action::Propose(origin, proposal) = action {
+                self.proposed.push((origin, proposal));
+            }
+        }
+        lines
+    }
+
+    fn event(&mut self, line: &Line<'_>) -> Event {
+        let session_id = || SessionId(line.words[1][1..].parse().unwrap());
+        let seq = |at: usize| Seq(line.words[at].parse().unwrap());
+        let said = |message| Event::SessionSpoke { session_id: session_id(), message };
+        match line.words[0] {
+            "office" => {
+                self.term = Term(line.words[1].parse().unwrap());
+                self.operations = 0;
+                Event::OfficeTaken { term: self.term }
+            }
+            "lost" => Event::OfficeLost,
+            "call" => Event::CallArrived {
+                call_id: CallId(line.words[1][1..].parse().unwrap()),
+                call: Box::new(Call {
+                    principal: line.named.get("as").map(|name| Principal::new(*name)),
+                    source: SourceAddr("script".to_owned()),
+                    agent_id: AgentId::parse(line.words[2]).unwrap(),
+                    operation: operation(line.words[3], list(line.words[4]), line),
+                }),
+            },
+            "wait" => Event::WaitArrived {
+                waiter_id: WaiterId(line.words[1][1..].parse().unwrap()),
+                operation_id: OperationId::parse(line.words[2]).unwrap(),
+            },
+            "open" => Event::SessionOpened {
+                session_id: session_id(),
+                principal: None,
+                address: SourceAddr(line.words[1].to_owned()),
+            },
+            "close" => Event::SessionClosed { session_id: session_id() },
+            "register" => said(AgentMessage::Register(Box::new(registration(line.words[2], line)))),
+            "report" => said(AgentMessage::Report {
+                upto: seq(2),
+                exceptions: line.words[3..].iter().map(|word| failure(word)).collect(),
+            }),
+            "resend" => said(AgentMessage::Resend { from: seq(2) }),
+            "pong" => said(AgentMessage::Pong),
+            "total" => {
+                said(AgentMessage::Total { applied_seq: seq(2), resources: list(line.words[3]) })
+            }
+            "barrier" => Event::BarrierEnded { passed: line.words[1] == "passed" },
+            "tick" => {
+                self.now = self.now + Duration::from_secs(line.words[1].parse().unwrap());
+                Event::Ticked { has_quorum: line.words.get(2) != Some(&"noquorum") }
+            }
+            other => panic!("no such line: {other}"),
+        }
+    }
+
+    fn commit(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut effects = Vec::new();
+        for (origin, proposal) in std::mem::take(&mut self.proposed) {
+            let (kind, principal) = self.stamp(proposal);
+            let (response, of_command) = self.apply(kind, principal);
+            effects.extend(of_command);
+            events.push(Event::Decided { origin, response });
+        }
+        events.push(Event::Applied { effects });
+        events
+    }
+
+    fn unknown(&mut self) -> Vec<Event> {
+        let proposed = std::mem::take(&mut self.proposed);
+        let events = proposed.into_iter().map(|(origin, proposal)| {
+            self.stamp(proposal);
+            let id = format!("{}-{}", self.term, self.operations);
+            let operation_id = OperationId::parse(id).unwrap();
+            Event::Undecided { origin, failure: ProposeFailure::Unknown { operation_id } }
+        });
+        events.collect()
+    }
+
+    fn stamp(&mut self, proposal: Proposal) -> (CommandKind, Option<Principal>) {
+        match proposal {
+            Proposal::FormCluster => {
+                (CommandKind::FormCluster { cluster_id: ClusterId::parse("c").unwrap() }, None)
+            }
+            Proposal::TakeOffice => {
+                let (master_id, advertise) = (MasterId(1), "m1:5050".to_owned());
+                (CommandKind::TakeOffice { master_id, advertise, term: self.term }, None)
+            }
+            Proposal::Register { registration, .. } => {
+                (CommandKind::RegisterAgent(registration), None)
+            }
+            Proposal::Operate(call) => {
+                self.operations += 1;
+                let id = format!("{}-{}", self.term, self.operations);
+                let operation_id = OperationId::parse(id).unwrap();
+                let Call { principal, agent_id, operation, .. } = *call;
+                (CommandKind::Operate { agent_id, operation_id, operation }, principal)
+            }
+            Proposal::Confirm { agent_id, upto, exceptions } => {
+                (CommandKind::Confirm { agent_id, upto, exceptions }, None)
+            }
+            Proposal::RecordDivergence { agent_id, foreign, missing } => {
+                (CommandKind::RecordDivergence { agent_id, foreign, missing }, None)
+            }
+            Proposal::RaiseAlarm { agent_id, text } => {
+                (CommandKind::RaiseAlarm { agent_id, text }, None)
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        kind: CommandKind,
+        principal: Option<Principal>,
+    ) -> (master::state::Response, Vec<master::state::Effect>) {
+        self.index += 1;
+        let now = Moment { index: LogIndex(self.index), clock: self.now, wall: self.now };
+        let source = SourceAddr("script".to_owned());
+        self.state.apply(now, &Command { principal, source, key: None, kind })
+    }
+}
