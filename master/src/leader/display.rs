@@ -1,0 +1,86 @@
+//! Proposals and actions on one line each: what logs and golden scripts show.
+//! Next: `core.rs`.
+
+use std::fmt;
+
+use resources::message::{MasterMessage, Order};
+
+use super::event::{Action, Origin, Proposal};
+use crate::state::operations::describe;
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Propose(origin, proposal) => write!(f, "propose for {origin}: {proposal}"),
+            Self::Answer(call_id, Ok(accepted)) => write!(
+                f,
+                "answer {call_id} accepted {} version {}",
+                accepted.operation_id, accepted.resource_version
+            ),
+            Self::Answer(call_id, Err(refusal)) => write!(f, "answer {call_id} {refusal}"),
+            Self::AnswerWait(waiter_id, answer) => match &**answer {
+                Ok(record) => write!(f, "answer {waiter_id} {record}"),
+                Err(not_settled) => write!(f, "answer {waiter_id} {not_settled}"),
+            },
+            Self::Send(session_id, message) => {
+                write!(f, "send {session_id} ")?;
+                message_line(f, message)
+            }
+            Self::Close(session_id) => write!(f, "close {session_id}"),
+            Self::StartBarrier => f.write_str("start a read barrier"),
+        }
+    }
+}
+
+fn message_line(f: &mut fmt::Formatter<'_>, message: &MasterMessage) -> fmt::Result {
+    match message {
+        MasterMessage::Welcome { agent_id, ping_interval, pings_missed_max } => {
+            write!(f, "Welcome {agent_id} ping {ping_interval:?} missed {pings_missed_max}")
+        }
+        MasterMessage::Refused { reason, retry } => write!(f, "Refused {retry:?}: {reason}"),
+        MasterMessage::Orders(orders) => {
+            f.write_str("Orders")?;
+            let line = |order: &Order| format!(" #{} {}", order.seq, describe(&order.operation));
+            orders.iter().try_for_each(|order| f.write_str(&line(order)))
+        }
+        MasterMessage::Acknowledge { upto } => write!(f, "Acknowledge upto {upto}"),
+        MasterMessage::SendTotal => f.write_str("SendTotal"),
+        MasterMessage::Ping => f.write_str("Ping"),
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(call_id) => call_id.fmt(f),
+            Self::Session(session_id) => session_id.fmt(f),
+            Self::Nobody => f.write_str("nobody"),
+        }
+    }
+}
+
+impl fmt::Display for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FormCluster => f.write_str("form-cluster"),
+            Self::TakeOffice => f.write_str("take-office"),
+            Self::Register { registration, .. } => write!(
+                f,
+                "register-agent {} boot {} applied {}",
+                registration.checkpoint_id, registration.boot_counter, registration.applied_seq
+            ),
+            Self::Operate(call) => {
+                write!(f, "operate {} {}", call.agent_id, describe(&call.operation))
+            }
+            Self::Confirm { agent_id, upto, exceptions } => {
+                write!(f, "confirm {agent_id} upto {upto}")?;
+                exceptions.iter().try_for_each(|(seq, why)| write!(f, " {seq}=FAILED({why})"))
+            }
+            Self::RecordDivergence { agent_id, foreign, missing } => {
+                let (foreign, missing) = (foreign.len(), missing.len());
+                write!(f, "record-divergence {agent_id}: {foreign} foreign, {missing} missing")
+            }
+            Self::RaiseAlarm { agent_id, text } => write!(f, "raise-alarm {agent_id}: {text}"),
+        }
+    }
+}
