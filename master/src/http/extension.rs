@@ -1,0 +1,187 @@
+//! Reads that Mesos does not have: this master's place in the cluster, agents with their
+//! sequence numbers, operations by id. Must not be needed by any Mesos client.
+//! Next: `server.rs`.
+
+use axum::response::Response;
+use resources::form::ResourceForm;
+use resources::id::{LogIndex, OperationId};
+use resources::resource::Resource;
+use serde::Serialize;
+
+use super::App;
+use super::error::Failure;
+use super::incoming::Incoming;
+use super::read::json;
+use super::shapes;
+use crate::leader::{Leadership, View};
+use crate::state::agents::Agent;
+use crate::state::operations::{OperationRecord, name};
+
+/// The body of `/api/v1/server`.
+#[derive(Serialize)]
+struct Server {
+    id: u64,
+    role: &'static str,
+    term: u64,
+    leader: Option<Leader>,
+    last_log: u64,
+    committed: u64,
+    applied: u64,
+    digest: Digest,
+    cluster_id: Option<String>,
+    advertise: String,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct Leader {
+    id: u64,
+    advertise: String,
+}
+
+/// Hash of all batches and responses up to an index: equal on every master.
+#[derive(Serialize)]
+struct Digest {
+    index: u64,
+    sha256: String,
+}
+
+/// What this master knows of itself; never redirected.
+pub(super) fn server(app: &App, incoming: &Incoming) -> Result<Response, Failure> {
+    let status = app.handle.status();
+    let own = &app.config;
+    let (role, leader) = match app.handle.leadership() {
+        Leadership::Leading { .. } => {
+            let advertise = own.advertise.to_string();
+            ("leader", Some(Leader { id: own.id.0, advertise }))
+        }
+        Leadership::Following { master_id, advertise } => {
+            ("follower", Some(Leader { id: master_id.0, advertise }))
+        }
+        Leadership::Unknown => ("candidate", None),
+    };
+    let (index, sha256) = status.digest;
+    let server = Server {
+        id: own.id.0,
+        role,
+        term: status.term.0,
+        leader,
+        last_log: number(status.last_log),
+        committed: number(status.committed),
+        applied: number(status.applied),
+        digest: Digest { index: index.0, sha256: hex(&sha256) },
+        cluster_id: status.cluster_id,
+        advertise: own.advertise.to_string(),
+        version: super::about::HOLDFAST_VERSION,
+    };
+    json(incoming, &server)
+}
+
+/// One entry of `/api/v1/agents`.
+#[derive(Serialize)]
+struct AgentEntry<'a> {
+    id: &'a str,
+    checkpoint_id: &'a str,
+    hostname: &'a str,
+    address: String,
+    version: &'a str,
+    status: String,
+    connected: bool,
+    resource_version: u64,
+    confirmed_seq: u64,
+    last_seq: u64,
+    pending: usize,
+    unavailable: Vec<ResourceForm>,
+    total: Vec<ResourceForm>,
+}
+
+pub(super) fn agents(view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+    let entries: Vec<AgentEntry<'_>> =
+        view.state.agents().map(|agent| entry(view, agent)).collect();
+    json(incoming, &entries)
+}
+
+fn entry<'a>(view: &View, agent: &'a Agent) -> AgentEntry<'a> {
+    AgentEntry {
+        id: agent.id.as_str(),
+        checkpoint_id: agent.checkpoint_id.as_str(),
+        hostname: &agent.info.hostname,
+        address: shapes::authority(&agent.info.host, agent.info.port),
+        version: &agent.info.version,
+        status: agent.status.to_string(),
+        connected: view.is_connected(&agent.id),
+        resource_version: agent.resource_version,
+        confirmed_seq: agent.confirmed_seq.0,
+        last_seq: agent.last_given().0,
+        pending: agent.pending.len(),
+        unavailable: agent.unavailable.iter().map(shapes::form).collect(),
+        total: shapes::forms(&agent.total),
+    }
+}
+
+/// One entry of `/api/v1/operations`.
+#[derive(Serialize)]
+struct OperationEntry<'a> {
+    operation_id: &'a str,
+    agent_id: &'a str,
+    seq: u64,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    state: String,
+    message: Option<&'a str>,
+    principal: Option<&'a str>,
+    submitted_at: f64,
+    settled_at: Option<f64>,
+    resources: Vec<ResourceForm>,
+}
+
+impl<'a> From<&'a OperationRecord> for OperationEntry<'a> {
+    fn from(record: &'a OperationRecord) -> Self {
+        let converted: Vec<Resource> = record.operation.converted();
+        Self {
+            operation_id: record.operation_id.as_str(),
+            agent_id: record.agent_id.as_str(),
+            seq: record.seq.0,
+            kind: name(&record.operation),
+            state: record.state.to_string(),
+            message: record.message.as_deref(),
+            principal: record.principal.as_ref().map(resources::id::Principal::as_str),
+            submitted_at: shapes::seconds(record.submitted_at),
+            settled_at: record.settled_at.map(shapes::seconds),
+            resources: converted.iter().map(shapes::form).collect(),
+        }
+    }
+}
+
+/// Operations that are pending or ended lately, in the order of their acceptance; of one agent
+/// with `?agent_id=`, in one state with `?state=`.
+pub(super) fn operations(view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+    let query = incoming.query()?;
+    let is_wanted = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
+    let mut records: Vec<&OperationRecord> = view
+        .state
+        .operations()
+        .filter(|record| is_wanted("agent_id", record.agent_id.as_str()))
+        .filter(|record| is_wanted("state", &record.state.to_string()))
+        .collect();
+    records.sort_by_key(|record| (record.index, record.seq));
+    let entries: Vec<OperationEntry<'_>> = records.into_iter().map(OperationEntry::from).collect();
+    json(incoming, &entries)
+}
+
+pub(super) fn operation(view: &View, incoming: &Incoming, id: &str) -> Result<Response, Failure> {
+    let record = OperationId::parse(id).ok().and_then(|id| view.state.operation(&id));
+    match record {
+        Some(record) => json(incoming, &OperationEntry::from(record)),
+        None => Err(Failure::NotFound(format!("No operation found with ID '{id}'"))),
+    }
+}
+
+/// An index as a number, 0 for none yet.
+fn number(index: Option<LogIndex>) -> u64 {
+    index.map_or(0, |index| index.0)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

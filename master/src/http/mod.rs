@@ -1,0 +1,227 @@
+//! The HTTP edge: each request goes to its endpoint in a fixed order of checks (route, identity,
+//! leadership, method, form). No decision about resources is made here. Reading order:
+//! `route.rs`, `form.rs`, `negotiate.rs`, `incoming.rs`, `error.rs`, `redirect.rs`, this file,
+//! `execute.rs`, `operator.rs` with `answers.rs`, `legacy.rs`, `read.rs` with `shapes.rs` and
+//! `about.rs`, `extension.rs`, `server.rs` (sockets).
+
+mod about;
+mod answers;
+mod error;
+mod execute;
+mod extension;
+mod form;
+mod incoming;
+mod legacy;
+mod negotiate;
+mod operator;
+mod read;
+mod redirect;
+mod route;
+mod server;
+mod shapes;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use http::header::AUTHORIZATION;
+use proto::holdfast::agent::agent_service_server::AgentServiceServer;
+use tonic::server::NamedService as _;
+
+use crate::auth::Realm;
+use crate::config::Config;
+use crate::grpc::Agents;
+use crate::leader::{Consistency, Handle, ReadFailure, View};
+use crate::metrics::Counters;
+
+use error::{ErrorForm, Failure};
+use incoming::Incoming;
+use redirect::{Gate, Standing};
+use route::{Reach, Route};
+
+pub(crate) use server::{Server, bind};
+
+/// What every request can reach.
+pub(crate) struct App {
+    handle: Handle,
+    config: Arc<Config>,
+    gate: Gate,
+    counters: Counters,
+    started: Instant,
+}
+
+impl App {
+    pub(crate) fn new(handle: Handle, config: Arc<Config>) -> Self {
+        Self {
+            gate: Gate::new(handle.leadership_changes()),
+            handle,
+            config,
+            counters: Counters::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The state to answer a read from.
+    async fn view(&self, incoming: &Incoming, consistency: Consistency) -> Result<View, Failure> {
+        match self.handle.view(consistency).await {
+            Ok(view) => Ok(view),
+            Err(ReadFailure::NotLeader) => Err(self.not_here(incoming)),
+            Err(ReadFailure::NoLeader) => Err(Failure::NoLeader),
+        }
+    }
+
+    /// Says where a request belongs that cannot be answered here.
+    fn not_here(&self, incoming: &Incoming) -> Failure {
+        match self.gate.standing() {
+            Standing::Elsewhere(advertise) => {
+                Failure::Redirect { location: redirect::location(&advertise, &incoming.head.uri) }
+            }
+            // Leading again already: the read that failed belonged to the term before.
+            Standing::Here(_) | Standing::Nowhere => Failure::NoLeader,
+        }
+    }
+}
+
+/// Everything that is served on the public port: the agents' gRPC service by its own path, and
+/// the rest by [`route`].
+pub(crate) fn router(app: Arc<App>, agents: AgentServiceServer<Agents>) -> Router {
+    let agents_path = format!("/{}/{{*method}}", <AgentServiceServer<Agents>>::NAME);
+    Router::new()
+        .route_service(&agents_path, agents)
+        .fallback(move |request: Request| answer(Arc::clone(&app), request))
+}
+
+async fn answer(app: Arc<App>, request: Request) -> Response {
+    let form = ErrorForm::of(request.headers());
+    let mut incoming = Incoming::new(request);
+    let outcome = dispatch(&app, &mut incoming).await;
+    incoming.discard().await;
+    let response = outcome.unwrap_or_else(|failure| {
+        tracing::debug!(status = failure.status().as_u16(), ?failure, "request refused");
+        failure.into_response(form)
+    });
+    app.counters.count(response.status());
+    response
+}
+
+async fn dispatch(app: &App, incoming: &mut Incoming) -> Result<Response, Failure> {
+    let path = incoming.head.uri.path();
+    let Some(route) = route::resolve(path) else {
+        return Err(Failure::NotFound(format!("Not found: {path}")));
+    };
+    if let Some(realm) = route.realm() {
+        incoming.principal = app
+            .config
+            .authenticator
+            .http(realm, incoming.header(AUTHORIZATION))
+            .map_err(|_| Failure::Unauthenticated(realm))?;
+    }
+    match route.reach() {
+        Reach::Anywhere => {
+            check_method(&route, incoming)?;
+            anywhere(app, &route, incoming).await
+        }
+        Reach::Leader => of_leader(app, &route, incoming).await,
+    }
+}
+
+async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Response, Failure> {
+    match route {
+        Route::Health => Ok(read::health()),
+        Route::Ready => read::ready(app),
+        Route::Version => read::version(incoming),
+        Route::Flags => read::flags(app, incoming),
+        Route::Metrics => read::metrics(app).await,
+        Route::MetricsSnapshot => read::metrics_snapshot(app, incoming).await,
+        Route::Redirect => {
+            let leader = app.gate.leader(&app.config.advertise.to_string())?;
+            Err(Failure::Redirect { location: format!("//{leader}") })
+        }
+        Route::Server => extension::server(app, incoming),
+        Route::Slaves
+        | Route::State
+        | Route::Operator
+        | Route::Legacy(_)
+        | Route::Agents
+        | Route::Operations
+        | Route::Operation(_)
+        | Route::Later(_) => unreachable!("reach() sends these to the leader"),
+    }
+}
+
+async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<Response, Failure> {
+    match route {
+        Route::Operator => operator::call(app, incoming).await,
+        Route::Legacy(call) => {
+            execute::admit(app, incoming).await?;
+            check_method(route, incoming)?;
+            legacy::call(app, incoming, *call).await
+        }
+        Route::Later(realm) => {
+            admit_read(app, incoming, Consistency::Linearizable)?;
+            check_method(route, incoming)?;
+            Err(later(*realm, incoming))
+        }
+        Route::Slaves | Route::State | Route::Agents | Route::Operations | Route::Operation(_) => {
+            let consistency = consistency(incoming)?;
+            admit_read(app, incoming, consistency)?;
+            check_method(route, incoming)?;
+            let view = app.view(incoming, consistency).await?;
+            match route {
+                Route::Slaves => read::slaves(&view, incoming),
+                Route::State => read::state(app, &view, incoming),
+                Route::Agents => extension::agents(&view, incoming),
+                Route::Operations => extension::operations(&view, incoming),
+                Route::Operation(id) => extension::operation(&view, incoming, id),
+                _ => unreachable!("the arm above names these five"),
+            }
+        }
+        Route::Health
+        | Route::Ready
+        | Route::Version
+        | Route::Flags
+        | Route::Metrics
+        | Route::MetricsSnapshot
+        | Route::Redirect
+        | Route::Server => unreachable!("reach() answers these anywhere"),
+    }
+}
+
+/// How fresh an answer the client wants.
+fn consistency(incoming: &Incoming) -> Result<Consistency, Failure> {
+    match incoming.query()?.get("consistency").map(String::as_str) {
+        None | Some("linearizable") => Ok(Consistency::Linearizable),
+        Some("stale") => Ok(Consistency::Stale),
+        Some(other) => Err(Failure::bad_request(format!(
+            "Expecting 'consistency' to be 'linearizable' or 'stale', found '{other}'"
+        ))),
+    }
+}
+
+/// Lets a read through here, sends it to the leader, or says that there is none. Never waits.
+fn admit_read(app: &App, incoming: &Incoming, wanted: Consistency) -> Result<(), Failure> {
+    match (wanted, app.gate.standing()) {
+        (Consistency::Stale, _) | (Consistency::Linearizable, Standing::Here(_)) => Ok(()),
+        (Consistency::Linearizable, Standing::Elsewhere(_) | Standing::Nowhere) => {
+            Err(app.not_here(incoming))
+        }
+    }
+}
+
+fn check_method(route: &Route, incoming: &Incoming) -> Result<(), Failure> {
+    let allowed = route.methods();
+    if allowed.is_empty() || allowed.contains(&incoming.head.method) {
+        return Ok(());
+    }
+    Err(Failure::MethodNotAllowed { allowed, received: incoming.head.method.clone() })
+}
+
+fn later(realm: Realm, incoming: &Incoming) -> Failure {
+    let path = incoming.head.uri.path();
+    Failure::NotImplemented(match realm {
+        Realm::Scheduler => "The scheduler API is not served by this version".to_owned(),
+        Realm::Readonly | Realm::Readwrite => format!("{path} is not served by this version"),
+    })
+}

@@ -1,0 +1,199 @@
+//! `POST /api/v1`: the order of checks of spec §5.1, then a read or an operation. Must not know
+//! how the state decides. Next: `answers.rs`, `execute.rs`.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::Method;
+use http::header::CONTENT_TYPE;
+use prost::Message as _;
+use proto::convert;
+use proto::mesos::v1::master::Call;
+use proto::mesos::v1::master::call::Type;
+
+use super::error::Failure;
+use super::execute::{self, Wait};
+use super::incoming::Incoming;
+use super::negotiate::{self, Media};
+use super::redirect::Standing;
+use super::{App, answers, read};
+use crate::leader::Consistency;
+
+/// What a call of this type needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Mutating,
+    /// A call of Mesos that this version does not serve.
+    Later,
+}
+
+/// Answers a call.
+pub(crate) async fn call(app: &App, incoming: &mut Incoming) -> Result<Response, Failure> {
+    admit(app, incoming).await?;
+    if incoming.head.method != Method::POST {
+        let received = incoming.head.method.clone();
+        return Err(Failure::MethodNotAllowed { allowed: &[Method::POST], received });
+    }
+    let (kind, call) = decode(incoming).await?;
+    check(kind, &call)?;
+    let answer_as = negotiate::of_response(incoming.headers())?;
+    match kind_of(kind) {
+        Kind::Read => answer_read(app, incoming, kind, answer_as).await,
+        Kind::Mutating => {
+            execute::refuse_unsupported(incoming)?;
+            let wait = Wait::of(incoming)?;
+            let asked = convert::operation::from_call(call)
+                .map_err(|error| Failure::bad_request(error.to_string()))?
+                .ok_or_else(|| invalid("Expecting an operation on resources"))?;
+            execute::operation(app, incoming, wait, asked).await
+        }
+        Kind::Later => Err(Failure::NotImplemented(format!(
+            "The call {} is not served by this version",
+            kind.as_str_name()
+        ))),
+    }
+}
+
+/// Leadership comes before the form of the call. Only where it matters is the body looked at
+/// first: a stale read is answered by any master, and a mutating call may wait a moment for a
+/// leader.
+async fn admit(app: &App, incoming: &mut Incoming) -> Result<(), Failure> {
+    let is_stale = super::consistency(incoming)? == Consistency::Stale;
+    let standing = app.gate.standing();
+    match standing {
+        Standing::Here(_) => return Ok(()),
+        Standing::Elsewhere(_) if !is_stale => return Err(app.not_here(incoming)),
+        Standing::Elsewhere(_) | Standing::Nowhere => {}
+    }
+    match decode(incoming).await.map(|(kind, _)| kind_of(kind)) {
+        Ok(Kind::Read) if is_stale => Ok(()),
+        Ok(Kind::Mutating) if standing == Standing::Nowhere => execute::admit(app, incoming).await,
+        Ok(_) | Err(_) => Err(app.not_here(incoming)),
+    }
+}
+
+async fn decode(incoming: &mut Incoming) -> Result<(Type, Call), Failure> {
+    let media = negotiate::of_request(incoming.headers())?;
+    let body = incoming.bytes().await?;
+    let call: Call = match media {
+        Media::Json => proto::json::decode(&body).map_err(|error| {
+            Failure::bad_request(format!("Failed to convert JSON into Call protobuf: {error}"))
+        }),
+        Media::Protobuf => proto::json::decode_binary(&body).map_err(|error| {
+            Failure::bad_request(format!("Failed to parse body into Call protobuf: {error}"))
+        }),
+    }?;
+    let kind = call.r#type.and_then(|number| Type::try_from(number).ok());
+    match kind {
+        Some(kind) => Ok((kind, call)),
+        None => Err(invalid("Expecting 'type' to be present")),
+    }
+}
+
+fn invalid(reason: &str) -> Failure {
+    Failure::bad_request(format!("Failed to validate master::Call: {reason}"))
+}
+
+/// Validation of the call as a whole: the member that its type names must be there.
+fn check(kind: Type, call: &Call) -> Result<(), Failure> {
+    let expect = |is_there: bool, member: &str| match is_there {
+        true => Ok(()),
+        false => Err(invalid(&format!("Expecting '{member}' to be present"))),
+    };
+    match kind {
+        Type::ReserveResources => expect(call.reserve_resources.is_some(), "reserve_resources"),
+        Type::UnreserveResources => {
+            expect(call.unreserve_resources.is_some(), "unreserve_resources")
+        }
+        Type::CreateVolumes => expect(call.create_volumes.is_some(), "create_volumes"),
+        Type::DestroyVolumes => expect(call.destroy_volumes.is_some(), "destroy_volumes"),
+        Type::GrowVolume => {
+            let grow = call.grow_volume.as_ref();
+            expect(grow.is_some(), "grow_volume")?;
+            expect(grow.is_some_and(|grow| grow.agent_id.is_some()), "grow_volume.agent_id")
+        }
+        Type::ShrinkVolume => {
+            let shrink = call.shrink_volume.as_ref();
+            expect(shrink.is_some(), "shrink_volume")?;
+            expect(shrink.is_some_and(|shrink| shrink.agent_id.is_some()), "shrink_volume.agent_id")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn kind_of(kind: Type) -> Kind {
+    match kind {
+        Type::GetHealth
+        | Type::GetFlags
+        | Type::GetVersion
+        | Type::GetMetrics
+        | Type::GetState
+        | Type::GetAgents
+        | Type::GetOperations
+        | Type::GetMaster => Kind::Read,
+        Type::ReserveResources
+        | Type::UnreserveResources
+        | Type::CreateVolumes
+        | Type::DestroyVolumes
+        | Type::GrowVolume
+        | Type::ShrinkVolume => Kind::Mutating,
+        Type::Unknown
+        | Type::GetLoggingLevel
+        | Type::SetLoggingLevel
+        | Type::ListFiles
+        | Type::ReadFile
+        | Type::GetFrameworks
+        | Type::GetExecutors
+        | Type::GetTasks
+        | Type::GetRoles
+        | Type::GetWeights
+        | Type::UpdateWeights
+        | Type::Subscribe
+        | Type::GetMaintenanceStatus
+        | Type::GetMaintenanceSchedule
+        | Type::UpdateMaintenanceSchedule
+        | Type::StartMaintenance
+        | Type::StopMaintenance
+        | Type::DrainAgent
+        | Type::DeactivateAgent
+        | Type::ReactivateAgent
+        | Type::GetQuota
+        | Type::UpdateQuota
+        | Type::SetQuota
+        | Type::RemoveQuota
+        | Type::Teardown
+        | Type::MarkAgentGone => Kind::Later,
+    }
+}
+
+async fn answer_read(
+    app: &App,
+    incoming: &Incoming,
+    kind: Type,
+    answer_as: Media,
+) -> Result<Response, Failure> {
+    let consistency = super::consistency(incoming)?;
+    let answer = match kind {
+        Type::GetHealth => answers::health(),
+        Type::GetVersion => answers::version(),
+        Type::GetFlags => answers::flags(&app.config),
+        Type::GetMetrics => answers::metrics(&read::samples(app).await),
+        _ => {
+            let view = app.view(incoming, consistency).await?;
+            match kind {
+                Type::GetState => answers::state(&view),
+                Type::GetAgents => answers::agents(&view),
+                Type::GetOperations => answers::operations(&view),
+                Type::GetMaster => answers::master(&view, &app.config),
+                other => unreachable!("kind_of() names no further reads: {other:?}"),
+            }
+        }
+    };
+    let body = match answer_as {
+        Media::Json => proto::json::encode_response(&answer),
+        Media::Protobuf => answer.encode_to_vec(),
+    };
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(CONTENT_TYPE, answer_as.header());
+    Ok(response)
+}

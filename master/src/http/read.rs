@@ -1,0 +1,241 @@
+//! The unversioned reads (spec §6.2): `/slaves`, `/state`, `/flags`, `/version`, metrics and
+//! health, as JSON or JSONP. Must not know the shape of an agent: `shapes.rs` does.
+//! Next: `extension.rs`.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use super::App;
+use super::about::{self, Version};
+use super::error::{ErrorForm, Failure};
+use super::incoming::Incoming;
+use super::negotiate::Media;
+use super::redirect::Standing;
+use super::shapes::{self, Detail, RecoveredSlave, Slave, Slaves};
+use crate::leader::{Consistency, View};
+use crate::metrics::{self, Facts, RaftFacts, Sample, StateFacts};
+
+/// The process lives.
+pub(super) fn health() -> Response {
+    Response::new(Body::empty())
+}
+
+/// Whether this master knows a leader and has applied what it knows to be committed.
+pub(super) fn ready(app: &App) -> Result<Response, Failure> {
+    let status = app.handle.status();
+    if app.gate.standing() == Standing::Nowhere {
+        return Err(Failure::NoLeader);
+    }
+    if status.applied < status.committed {
+        return Err(Failure::Overloaded {
+            what: "this master has not applied everything yet",
+            retry_after: std::time::Duration::from_secs(1),
+        });
+    }
+    Ok(Response::new(Body::empty()))
+}
+
+pub(super) fn version(incoming: &Incoming) -> Result<Response, Failure> {
+    json(incoming, &about::version())
+}
+
+pub(super) fn flags(app: &App, incoming: &Incoming) -> Result<Response, Failure> {
+    json(incoming, &BTreeMap::from([("flags", &app.config.flags)]))
+}
+
+pub(super) fn slaves(view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+    let query = incoming.query()?;
+    let slave_id = query.get("slave_id").map(String::as_str);
+    json(incoming, &Slaves::of(view, slave_id, Detail::Full))
+}
+
+/// The body of `/state`. Empty lists stand for what comes with frameworks.
+#[derive(Serialize)]
+struct State<'a> {
+    #[serde(flatten)]
+    version: Version,
+    id: String,
+    cluster_id: Option<&'a str>,
+    pid: String,
+    hostname: &'a str,
+    start_time: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elected_time: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader_info: Option<LeaderInfo>,
+    capabilities: &'static [&'static str],
+    activated_slaves: f64,
+    deactivated_slaves: f64,
+    unreachable_slaves: f64,
+    flags: &'a BTreeMap<String, String>,
+    slaves: Vec<Slave<'a>>,
+    recovered_slaves: Vec<RecoveredSlave<'a>>,
+    frameworks: [(); 0],
+    completed_frameworks: [(); 0],
+    orphan_tasks: [(); 0],
+    unregistered_frameworks: [(); 0],
+}
+
+/// Who leads, as `/state` says it.
+#[derive(Serialize)]
+struct LeaderInfo {
+    id: String,
+    pid: String,
+    hostname: String,
+    port: u16,
+}
+
+impl LeaderInfo {
+    fn of(app: &App, view: &View) -> Option<Self> {
+        let announced = view.state.leader();
+        let (id, advertise) = match app.gate.standing() {
+            Standing::Here(_) => (app.config.id, app.config.advertise.to_string()),
+            Standing::Elsewhere(advertise) => (announced?.master_id, advertise),
+            Standing::Nowhere => return None,
+        };
+        let address: crate::config::Address = advertise.parse().ok()?;
+        Some(Self {
+            id: shapes::master_id(view.state.cluster_id(), id),
+            pid: shapes::master_pid(&address),
+            hostname: address.host().to_owned(),
+            port: address.port(),
+        })
+    }
+}
+
+pub(super) fn state(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+    let all = Slaves::of(view, None, Detail::Summaries);
+    let active = all.slaves.iter().filter(|slave| slave.is_active()).count();
+    let leader_info = LeaderInfo::of(app, view);
+    let state = State {
+        version: about::version(),
+        id: shapes::master_id(view.state.cluster_id(), app.config.id),
+        cluster_id: view.state.cluster_id().map(resources::id::ClusterId::as_str),
+        pid: shapes::master_pid(&app.config.advertise),
+        hostname: app.config.advertise.host(),
+        start_time: shapes::seconds(view.identity.started_at),
+        elected_time: view.elected_at.map(shapes::seconds),
+        leader: leader_info.as_ref().map(|leader| leader.pid.clone()),
+        leader_info,
+        capabilities: about::MASTER_CAPABILITIES,
+        activated_slaves: metrics::number(active),
+        deactivated_slaves: metrics::number(all.slaves.len() - active),
+        unreachable_slaves: metrics::number(all.unreachable_slaves.len()),
+        flags: &app.config.flags,
+        slaves: all.slaves,
+        recovered_slaves: all.recovered_slaves,
+        frameworks: [],
+        completed_frameworks: [],
+        orphan_tasks: [],
+        unregistered_frameworks: [],
+    };
+    json(incoming, &state)
+}
+
+/// The metrics of this moment, of this master.
+pub(super) async fn samples(app: &App) -> Vec<Sample> {
+    let status = app.handle.status();
+    let mut facts = Facts {
+        uptime_seconds: app.started.elapsed().as_secs_f64(),
+        is_leader: matches!(app.gate.standing(), Standing::Here(_)),
+        raft: RaftFacts::of(&status),
+        ..Facts::default()
+    };
+    // A stale view waits for nobody; while there is none the rest is known all the same.
+    if let Ok(view) = app.handle.view(Consistency::Stale).await {
+        facts.agents_connected = view.sessions.len();
+        facts.state = StateFacts::of(&view.state);
+    }
+    metrics::samples(&facts, &app.counters)
+}
+
+pub(super) async fn metrics(app: &App) -> Result<Response, Failure> {
+    const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let mut response = Response::new(Body::from(metrics::prometheus(&samples(app).await)));
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    Ok(response)
+}
+
+pub(super) async fn metrics_snapshot(app: &App, incoming: &Incoming) -> Result<Response, Failure> {
+    if let Some(timeout) = incoming.query()?.get("timeout") {
+        resources::parse::duration(timeout).map_err(|error| {
+            Failure::bad_request(format!("Invalid timeout '{timeout}': {error}"))
+        })?;
+    }
+    let samples = samples(app).await;
+    let named = samples.iter().filter_map(|sample| Some((sample.mesos.as_deref()?, sample.value)));
+    json(incoming, &named.collect::<BTreeMap<&str, f64>>())
+}
+
+/// A value as JSON, or as a call of the function that `?jsonp=` names.
+pub(super) fn json(incoming: &Incoming, value: &impl Serialize) -> Result<Response, Failure> {
+    const SCRIPT: HeaderValue = HeaderValue::from_static("text/javascript");
+    let query = incoming.query()?;
+    let mut body = Vec::new();
+    let content_type = match query.get("jsonp") {
+        None => Media::Json.header(),
+        Some(function) if is_function(function) => {
+            body.extend_from_slice(function.as_bytes());
+            body.push(b'(');
+            SCRIPT
+        }
+        Some(_) => return Err(Failure::bad_request("Malformed 'jsonp': expecting a name")),
+    };
+    if let Err(error) = serde_json::to_writer(&mut body, value) {
+        tracing::error!(%error, "an answer cannot be written as JSON");
+        return Ok(internal(incoming));
+    }
+    if content_type == SCRIPT {
+        body.extend_from_slice(b");");
+    }
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    Ok(response)
+}
+
+fn internal(incoming: &Incoming) -> Response {
+    let failure = Failure::bad_request("500 Internal Server Error.");
+    let mut response = failure.into_response(ErrorForm::of(incoming.headers()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}
+
+/// Whether a text can be the name of a function: what is echoed must not be a script.
+fn is_function(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_$.[]".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::extract::Request;
+
+    use super::*;
+
+    async fn answer(uri: &str) -> (u16, String, String) {
+        let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+        let response = json(&Incoming::new(request), &BTreeMap::from([("a", 1)]))
+            .unwrap_or_else(|failure| failure.into_response(ErrorForm::Text));
+        let status = response.status().as_u16();
+        let kind = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
+        let body = axum::body::to_bytes(response.into_body(), 1000).await.unwrap();
+        (status, kind, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn json_and_jsonp() {
+        let json = (200, "application/json".to_owned(), "{\"a\":1}".to_owned());
+        assert_eq!(answer("/slaves").await, json);
+        let script = (200, "text/javascript".to_owned(), "f.g({\"a\":1});".to_owned());
+        assert_eq!(answer("/slaves?jsonp=f.g").await, script);
+        for wrong in ["", "alert(1)", "a%3Cb"] {
+            assert_eq!(answer(&format!("/slaves?jsonp={wrong}")).await.0, 400, "{wrong}");
+        }
+    }
+}

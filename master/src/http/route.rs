@@ -1,0 +1,225 @@
+//! Which endpoint a path means: by longest prefix, with and without `/master`, as Mesos' own
+//! HTTP library does it; exact extension routes win over a prefix. Pure. Must not know how an
+//! endpoint answers. Next: `negotiate.rs`.
+
+use http::Method;
+
+use crate::auth::Realm;
+
+/// An endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    Health,
+    Ready,
+    Version,
+    Flags,
+    Metrics,
+    MetricsSnapshot,
+    Redirect,
+    Slaves,
+    State,
+    Operator,
+    Legacy(LegacyCall),
+    Server,
+    Agents,
+    Operations,
+    Operation(String),
+    /// An endpoint of Mesos or of ours that does not exist yet.
+    Later(Realm),
+}
+
+/// The unversioned mutating endpoints (spec §6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LegacyCall {
+    Reserve,
+    Unreserve,
+    CreateVolumes,
+    DestroyVolumes,
+}
+
+/// Which masters answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Each one, of itself.
+    Anywhere,
+    /// The leader; others redirect to it.
+    Leader,
+}
+
+/// Matched by longest prefix.
+const PREFIXES: &[(&str, Route)] = &[
+    ("health", Route::Health),
+    ("ready", Route::Ready),
+    ("version", Route::Version),
+    ("flags", Route::Flags),
+    ("metrics", Route::Metrics),
+    ("metrics/snapshot", Route::MetricsSnapshot),
+    ("slaves", Route::Slaves),
+    ("state", Route::State),
+    ("api/v1", Route::Operator),
+    ("api/v1/scheduler", Route::Later(Realm::Scheduler)),
+    ("reserve", Route::Legacy(LegacyCall::Reserve)),
+    ("unreserve", Route::Legacy(LegacyCall::Unreserve)),
+    ("create-volumes", Route::Legacy(LegacyCall::CreateVolumes)),
+    ("destroy-volumes", Route::Legacy(LegacyCall::DestroyVolumes)),
+    ("state-summary", Route::Later(Realm::Readonly)),
+    ("frameworks", Route::Later(Realm::Readonly)),
+    ("tasks", Route::Later(Realm::Readonly)),
+    ("roles", Route::Later(Realm::Readonly)),
+    ("quota", Route::Later(Realm::Readwrite)),
+    ("weights", Route::Later(Realm::Readwrite)),
+    ("teardown", Route::Later(Realm::Readwrite)),
+    ("maintenance/schedule", Route::Later(Realm::Readwrite)),
+    ("maintenance/status", Route::Later(Realm::Readonly)),
+    ("machine/down", Route::Later(Realm::Readwrite)),
+    ("machine/up", Route::Later(Realm::Readwrite)),
+];
+
+/// Matched as a whole, before any prefix.
+const EXACT: &[(&str, Route)] = &[
+    ("redirect", Route::Redirect),
+    ("api/v1/server", Route::Server),
+    ("api/v1/agents", Route::Agents),
+    ("api/v1/operations", Route::Operations),
+    ("api/v1/transaction", Route::Later(Realm::Readwrite)),
+];
+
+/// The endpoint that `path` means, if any.
+pub(crate) fn resolve(path: &str) -> Option<Route> {
+    let mut segments: Vec<String> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(super::form::decode_path)
+        .collect::<Option<_>>()?;
+    if segments.first().is_some_and(|first| first == "master") {
+        segments.remove(0);
+    }
+    let whole = segments.join("/");
+    if let Some((_, route)) = EXACT.iter().find(|(exact, _)| *exact == whole) {
+        return Some(route.clone());
+    }
+    if let [api, v1, operations, id] = segments.as_slice()
+        && [api.as_str(), v1.as_str(), operations.as_str()] == ["api", "v1", "operations"]
+    {
+        return Some(Route::Operation(id.clone()));
+    }
+    (1..=segments.len()).rev().find_map(|length| {
+        let prefix = segments[..length].join("/");
+        PREFIXES.iter().find(|(known, _)| *known == prefix).map(|(_, route)| route.clone())
+    })
+}
+
+impl Route {
+    /// The realm whose credentials are asked for; none for open endpoints.
+    pub(crate) fn realm(&self) -> Option<Realm> {
+        match self {
+            Self::Health | Self::Ready | Self::Version | Self::Redirect => None,
+            Self::Flags
+            | Self::Metrics
+            | Self::MetricsSnapshot
+            | Self::Slaves
+            | Self::State
+            | Self::Server
+            | Self::Agents
+            | Self::Operations
+            | Self::Operation(_) => Some(Realm::Readonly),
+            Self::Operator | Self::Legacy(_) => Some(Realm::Readwrite),
+            Self::Later(realm) => Some(*realm),
+        }
+    }
+
+    /// Which masters answer.
+    pub(crate) fn reach(&self) -> Reach {
+        match self {
+            Self::Health
+            | Self::Ready
+            | Self::Version
+            | Self::Flags
+            | Self::Metrics
+            | Self::MetricsSnapshot
+            | Self::Redirect
+            | Self::Server => Reach::Anywhere,
+            Self::Slaves
+            | Self::State
+            | Self::Operator
+            | Self::Legacy(_)
+            | Self::Agents
+            | Self::Operations
+            | Self::Operation(_)
+            | Self::Later(_) => Reach::Leader,
+        }
+    }
+
+    /// The methods it takes; empty means all.
+    pub(crate) fn methods(&self) -> &'static [Method] {
+        const READ: &[Method] = &[Method::GET, Method::HEAD];
+        match self {
+            Self::Health
+            | Self::Ready
+            | Self::Version
+            | Self::Flags
+            | Self::Metrics
+            | Self::MetricsSnapshot
+            | Self::Slaves
+            | Self::State
+            | Self::Server
+            | Self::Agents
+            | Self::Operations
+            | Self::Operation(_) => READ,
+            Self::Operator | Self::Legacy(_) | Self::Later(Realm::Scheduler) => &[Method::POST],
+            Self::Redirect | Self::Later(_) => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expected: Option<Route>) {
+        assert_eq!(resolve(path), expected, "{path}");
+    }
+
+    #[test]
+    fn longest_prefix_with_and_without_master() {
+        for prefix in ["", "/master"] {
+            let at = |path: &str| format!("{prefix}{path}");
+            check(&at("/api/v1"), Some(Route::Operator));
+            check(&at("/api/v1/"), Some(Route::Operator));
+            check(&at("/api/v1/operator"), Some(Route::Operator));
+            check(&at("/api/v1/agents"), Some(Route::Agents));
+            check(&at("/api/v1/agents/"), Some(Route::Agents));
+            check(&at("/api/v1/agents/x"), Some(Route::Operator));
+            check(&at("/api/v1/server"), Some(Route::Server));
+            check(&at("/api/v1/operations"), Some(Route::Operations));
+            check(&at("/api/v1/operations/3-7"), Some(Route::Operation("3-7".into())));
+            check(&at("/api/v1/operations/a%20b"), Some(Route::Operation("a b".into())));
+            check(&at("/api/v1/scheduler"), Some(Route::Later(Realm::Scheduler)));
+            check(&at("/slaves"), Some(Route::Slaves));
+            check(&at("//slaves/"), Some(Route::Slaves));
+            check(&at("/slaves/x"), Some(Route::Slaves));
+            check(&at("/metrics"), Some(Route::Metrics));
+            check(&at("/metrics/snapshot"), Some(Route::MetricsSnapshot));
+            check(&at("/create-volumes"), Some(Route::Legacy(LegacyCall::CreateVolumes)));
+            check(&at("/redirect"), Some(Route::Redirect));
+            check(&at("/redirect/x"), None);
+            check(&at("/api"), None);
+            check(&at("/api/v2"), None);
+            check(&at("/slavesx"), None);
+            check(&at("/slaves%2"), None);
+        }
+        check("/", None);
+        check("/master", None);
+        check("/master/master/slaves", None);
+        check("/masterx/slaves", None);
+    }
+
+    #[test]
+    fn open_endpoints_need_no_credentials() {
+        for path in ["/health", "/ready", "/version", "/redirect", "/master/redirect"] {
+            assert_eq!(resolve(path).unwrap().realm(), None, "{path}");
+        }
+        assert_eq!(resolve("/slaves").unwrap().realm(), Some(Realm::Readonly));
+        assert_eq!(resolve("/api/v1").unwrap().realm(), Some(Realm::Readwrite));
+    }
+}
