@@ -1,0 +1,197 @@
+//! One HTTP call to one address, and what its end means for the caller. Follows no redirect: a
+//! drill wants to see them. Must not know which master leads. Next: `history.rs`.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A call that takes longer counts as one with unknown outcome.
+const CALL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Who calls, when the masters ask for it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Credential {
+    /// The name; also the principal of what the caller reserves.
+    pub principal: String,
+    /// The password.
+    pub secret: String,
+}
+
+#[derive(Deserialize)]
+struct CredentialFile {
+    credentials: Vec<Credential>,
+}
+
+impl Credential {
+    /// The first credential of the file that a master's arguments name with `--credentials`.
+    ///
+    /// # Errors
+    /// When that file cannot be read.
+    pub fn of_master(argv: &[String]) -> anyhow::Result<Option<Self>> {
+        let mut path = None;
+        for (place, argument) in argv.iter().enumerate() {
+            if argument == "--credentials" {
+                path = argv.get(place + 1).map(String::as_str);
+            } else if let Some(value) = argument.strip_prefix("--credentials=") {
+                path = Some(value);
+            }
+        }
+        let Some(path) = path else { return Ok(None) };
+        let path = path.strip_prefix("file://").unwrap_or(path);
+        let text = fs::read_to_string(path).with_context(|| format!("credentials {path}"))?;
+        let file: CredentialFile =
+            serde_json::from_str(&text).with_context(|| format!("credentials {path}"))?;
+        Ok(file.credentials.into_iter().next())
+    }
+}
+
+/// How a mutating call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// 202: must stand for ever.
+    Accepted,
+    /// Refused for a reason that another attempt will not change.
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// What the master said.
+        text: String,
+    },
+    /// Certainly not executed, and worth another attempt: connection refused, 307, 503.
+    NotExecuted {
+        /// Where the leader is, when the answer said so.
+        leader: Option<String>,
+    },
+    /// May or may not have been executed.
+    Unknown {
+        /// What is known of it.
+        reason: String,
+    },
+}
+
+/// An HTTP client for black-box use.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    credential: Option<Credential>,
+}
+
+impl Client {
+    /// A client that presents `credential` with each call.
+    ///
+    /// # Errors
+    /// When the HTTP library cannot be set up.
+    pub fn new(credential: Option<Credential>) -> anyhow::Result<Self> {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .timeout(CALL_DEADLINE)
+            .build()?;
+        Ok(Self { http, credential })
+    }
+
+    /// The principal of this client's calls.
+    #[must_use]
+    pub fn principal(&self) -> Option<&str> {
+        self.credential.as_ref().map(|credential| credential.principal.as_str())
+    }
+
+    fn authorised(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        match &self.credential {
+            Some(credential) => request.basic_auth(&credential.principal, Some(&credential.secret)),
+            None => request,
+        }
+    }
+
+    /// GET of `path` at `address`; the JSON body of a 200.
+    ///
+    /// # Errors
+    /// Says what came instead.
+    pub async fn get(&self, address: &str, path: &str) -> Result<Value, String> {
+        let request = self.authorised(self.http.get(format!("http://{address}{path}")));
+        let response = request.send().await.map_err(|error| cause(&error))?;
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(|error| cause(&error))?;
+        if status != reqwest::StatusCode::OK {
+            let text = String::from_utf8_lossy(&bytes);
+            return Err(format!("{address}{path} answers {status} {text}"));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| format!("{address}{path}: {error}"))
+    }
+
+    /// POST of a v1 operator call to `address`.
+    pub async fn call(&self, address: &str, call: &Value) -> Outcome {
+        self.call_with(address, "", call).await
+    }
+
+    /// POST of a v1 operator call to `address`, with a query such as `?wait=checkpointed`.
+    pub async fn call_with(&self, address: &str, query: &str, call: &Value) -> Outcome {
+        let url = format!("http://{address}/api/v1{query}");
+        let request = self.authorised(self.http.post(url).json(call));
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => return Outcome::NotExecuted { leader: None },
+            Err(error) => return Outcome::Unknown { reason: cause(&error) },
+        };
+        let status = response.status().as_u16();
+        let leader = response
+            .headers()
+            .get(reqwest::header::LOCATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(authority);
+        // The status line alone decides: a body that is cut off takes nothing back.
+        let text = response.text().await.unwrap_or_default();
+        match status {
+            200 | 202 => Outcome::Accepted,
+            307 | 503 => Outcome::NotExecuted { leader },
+            500.. => Outcome::Unknown { reason: format!("{status} {text}") },
+            _ => Outcome::Refused { status, text },
+        }
+    }
+}
+
+/// `host:port` of a protocol-relative `Location`.
+fn authority(location: &str) -> Option<String> {
+    let rest = location.strip_prefix("http:").unwrap_or(location).strip_prefix("//")?;
+    let authority = rest.split('/').next()?;
+    (!authority.is_empty()).then(|| authority.to_owned())
+}
+
+/// The innermost cause: the outer texts of the HTTP library only repeat the address.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authority_of_a_location() {
+        for (location, expected) in [
+            ("//127.0.0.1:5050/master/api/v1?x=1", Some("127.0.0.1:5050")),
+            ("//127.0.0.1:5050", Some("127.0.0.1:5050")),
+            ("http://a:1/x", Some("a:1")),
+            ("/relative", None),
+        ] {
+            assert_eq!(authority(location).as_deref(), expected, "{location}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refused_connection_is_not_executed() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        let client = Client::new(None).unwrap();
+        let outcome = client.call(&address, &serde_json::json!({"type": "GET_HEALTH"})).await;
+        assert_eq!(outcome, Outcome::NotExecuted { leader: None });
+    }
+}

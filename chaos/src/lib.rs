@@ -1,0 +1,17 @@
+//! Black-box drills: real processes, the public API, checked histories. This crate imports none
+//! of ours, so that a fault of the product cannot hide inside its own checker.
+//!
+//! Reading order: [`process`] (what the kernel knows of a process), [`cluster`] (a local cluster
+//! and its `cluster.json`), [`wait`] (states with deadlines), [`client`] (one call to one address),
+//! [`history`] (what was asked and how it ended), [`observe`] (what masters, agents and disks
+//! hold), [`invariants`] (what must hold between the two), [`report`], [`drills`].
+
+pub mod client;
+pub mod cluster;
+pub mod drills;
+pub mod history;
+pub mod invariants;
+pub mod observe;
+pub mod process;
+pub mod report;
+pub mod wait;

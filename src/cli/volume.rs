@@ -1,0 +1,278 @@
+//! `holdfast volume list|inspect|create|destroy`.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use clap::{Args, Subcommand};
+use resources::id::{Principal, VolumeId};
+use resources::resource::{Persistence, Resource, VolumeMode, VolumeMount};
+use resources::role::Role;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::output::{Listing, Output, print_json};
+use super::resource::{self, Held, Mutation};
+use super::{agent, table};
+use crate::exit::Failure;
+
+/// The commands of this noun.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List the persistent volumes
+    List,
+    /// Show one volume
+    Inspect(Inspect),
+    /// Create a volume from disk that is reserved for its role
+    Create(Create),
+    /// Destroy a volume with its data; the disk stays reserved
+    Destroy(Destroy),
+}
+
+/// Flags of `volume inspect`.
+#[derive(Debug, Args)]
+pub(super) struct Inspect {
+    /// Id of the volume
+    id: String,
+    /// Agent, where several hold a volume of that id
+    #[arg(long)]
+    agent: Option<String>,
+    /// Role, where several have a volume of that id
+    #[arg(long)]
+    role: Option<String>,
+}
+
+/// Flags of `volume create`.
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// Agent: its id, the end of it, or its host name
+    #[arg(long)]
+    agent: String,
+    /// Role that the disk is reserved for
+    #[arg(long, value_parser = resource::role)]
+    role: Role,
+    /// Id of the volume: unique per role on the agent
+    #[arg(long, value_parser = volume_id)]
+    id: VolumeId,
+    /// Size in MB
+    #[arg(long, value_name = "MB")]
+    size: String,
+    /// Where tasks see it: one name in their sandbox
+    #[arg(long, value_name = "NAME")]
+    path: String,
+    /// Root of a PATH or MOUNT disk [default: the disk of the work directory]
+    #[arg(long, value_name = "DIR")]
+    root: Option<String>,
+    #[command(flatten)]
+    mutation: Mutation,
+}
+
+/// Flags of `volume destroy`.
+#[derive(Debug, Args)]
+pub(super) struct Destroy {
+    /// Agent: its id, the end of it, or its host name
+    #[arg(long)]
+    agent: String,
+    /// Role of the volume
+    #[arg(long)]
+    role: String,
+    /// Id of the volume
+    #[arg(long)]
+    id: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    mutation: Mutation,
+}
+
+fn volume_id(text: &str) -> Result<VolumeId, String> {
+    text.parse().map_err(|error: resources::id::InvalidId| error.to_string())
+}
+
+/// Runs one.
+pub(super) async fn run(
+    client: &mut Client,
+    output: Output,
+    principal: Option<&str>,
+    command: Command,
+) -> Result<(), Failure> {
+    let agents = agent::all(client).await?;
+    match command {
+        Command::List => list(&volumes(&agents)?).print(output),
+        Command::Inspect(inspect) => {
+            let agent = inspect.agent.map(|name| agent::find(&agents, &name)).transpose()?;
+            let agent = agent.map(agent::id).transpose()?;
+            let mut fitting = volumes(&agents)?;
+            fitting.retain(|volume| {
+                volume.id() == inspect.id
+                    && agent.is_none_or(|agent| volume.agent == agent)
+                    && inspect.role.as_ref().is_none_or(|role| volume.held.role == *role)
+            });
+            show(&fitting, &inspect.id, output)
+        }
+        Command::Create(create) => {
+            let agent = agent::find(&agents, &create.agent)?;
+            let volume = volume(&resource::reserved(agent)?, principal, &create)?;
+            let volume = resource::wire(&[volume])?;
+            let agent = agent::id(agent)?;
+            create.mutation.execute(client, output, agent, "CREATE_VOLUMES", &volume).await
+        }
+        Command::Destroy(destroy) => {
+            let agent = agent::find(&agents, &destroy.agent)?;
+            let held = resource::reserved(agent)?;
+            let agent = agent::id(agent)?;
+            let is_it = |held: &&Held| {
+                held.volume_id.as_ref() == Some(&destroy.id) && held.role == destroy.role
+            };
+            let volume = held.iter().find(is_it).ok_or_else(|| {
+                Failure::Refused(format!(
+                    "agent {agent} has no volume '{}' of role '{}'",
+                    destroy.id, destroy.role
+                ))
+            })?;
+            if !destroy.yes {
+                confirm(&format!("Destroy {} on agent {agent} with its data?", volume.text))?;
+            }
+            let volume = [volume.json.clone()];
+            destroy.mutation.execute(client, output, agent, "DESTROY_VOLUMES", &volume).await
+        }
+    }
+}
+
+/// The volume to create: it takes over the reservations and the source of the disk it is cut from.
+fn volume(held: &[Held], principal: Option<&str>, create: &Create) -> Result<Resource, Failure> {
+    let size = resource::parse("--size", &format!("disk:{}", create.size))?;
+    let [size] = size.as_slice() else {
+        return Err(Failure::Usage(format!("--size '{}': expected a number", create.size)));
+    };
+    let root = |resource: &Resource| resource.disk_source().map(|source| source.root.clone());
+    let wanted = create.root.clone().map(Some);
+    let mut fitting: Vec<&Held> = held
+        .iter()
+        .filter(|held| held.resource.name == "disk" && held.volume_id.is_none())
+        .filter(|held| held.role == create.role.as_str() && root(&held.resource) == wanted)
+        .collect();
+    if fitting.iter().any(|held| Some(held.principal()) == principal) {
+        fitting.retain(|held| Some(held.principal()) == principal);
+    }
+    if fitting.iter().any(|held| held.resource.value.contains(&size.value)) {
+        fitting.retain(|held| held.resource.value.contains(&size.value));
+    }
+    let stacks: BTreeSet<_> = fitting.iter().map(|held| &held.resource.reservations).collect();
+    let (Some(disk), 0 | 1) = (fitting.first(), stacks.len()) else {
+        let role = &create.role;
+        return Err(match fitting.is_empty() {
+            true => Failure::Conflict(format!(
+                "no such disk is reserved for '{role}' there; reserve some first: holdfast \
+                 reservation create"
+            )),
+            false => Failure::Usage(format!(
+                "several reservations of disk for '{role}' differ by principal or labels; say \
+                 which by --principal"
+            )),
+        });
+    };
+    let mut volume = disk.resource.clone();
+    let reserver = volume.reservations.last().and_then(|top| top.principal.clone());
+    volume.value = size.value.clone();
+    let details = volume.disk.get_or_insert_default();
+    details.persistence = Some(Persistence {
+        id: create.id.clone(),
+        principal: principal.map(Principal::new).or(reserver),
+    });
+    details.volume =
+        Some(VolumeMount { container_path: create.path.clone(), mode: VolumeMode::Rw });
+    Ok(volume)
+}
+
+/// A volume with the agent it is on.
+struct Volume {
+    agent: String,
+    held: Held,
+}
+
+impl Volume {
+    fn id(&self) -> &str {
+        self.held.volume_id.as_deref().unwrap_or_default()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let disk = &self.held.json["disk"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let source = &disk["source"];
+        let root = [&source["path"]["root"], &source["mount"]["root"]];
+        let root = root.into_iter().find_map(Value::as_str).unwrap_or_default();
+        vec![
+            self.id().to_owned(),
+            self.held.role.clone(),
+            self.agent.clone(),
+            self.held.json["scalar"]["value"].to_string().trim_end_matches(".0").to_owned(),
+            text(&disk["volume"]["container_path"]),
+            text(&disk["persistence"]["principal"]),
+            match source["type"].as_str() {
+                Some(kind) => format!("{kind} {root}").trim().to_owned(),
+                None => "ROOT".to_owned(),
+            },
+        ]
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "id": self.id(),
+            "role": self.held.role,
+            "agent_id": self.agent,
+            "resource": self.held.json,
+        })
+    }
+}
+
+const HEADERS: [&str; 7] = ["ID", "ROLE", "AGENT", "MB", "PATH", "CREATOR", "DISK"];
+
+fn volumes(agents: &[Value]) -> Result<Vec<Volume>, Failure> {
+    let mut all = Vec::new();
+    for agent in agents {
+        let id = agent::id(agent)?;
+        let held = resource::reserved(agent)?.into_iter();
+        let held = held.filter(|held| held.volume_id.is_some());
+        all.extend(held.map(|held| Volume { agent: id.to_owned(), held }));
+    }
+    Ok(all)
+}
+
+fn list(volumes: &[Volume]) -> Listing {
+    let rows = volumes.iter().map(Volume::cells).collect();
+    let json = volumes.iter().map(Volume::json).collect::<Vec<_>>();
+    Listing { headers: HEADERS.to_vec(), narrow: 5, rows, json: json!(json) }
+}
+
+fn show(fitting: &[Volume], id: &str, output: Output) -> Result<(), Failure> {
+    let [volume] = fitting else {
+        return Err(match fitting.is_empty() {
+            true => Failure::Refused(format!("there is no such volume '{id}'")),
+            false => Failure::Usage(format!(
+                "{} volumes are called '{id}'; say which by --agent and --role",
+                fitting.len()
+            )),
+        });
+    };
+    if output == Output::Json {
+        return print_json(&volume.json());
+    }
+    let facts: Vec<[String; 2]> =
+        HEADERS.iter().map(|h| h.to_lowercase()).zip(volume.cells()).map(Into::into).collect();
+    super::print(&table::render(&["FIELD", "VALUE"], &facts))
+}
+
+/// Asks on the terminal; without one, the answer must come by flag.
+fn confirm(question: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage("this destroys data: add --yes".to_owned()));
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    let read = io::stderr().flush().and_then(|()| io::stdin().read_line(&mut answer));
+    match read {
+        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
+        Ok(_) | Err(_) => Err(Failure::Refused("nothing was destroyed".to_owned())),
+    }
+}

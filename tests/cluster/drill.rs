@@ -1,0 +1,20 @@
+//! The drill itself, on a cluster that asks for credentials: one round ends without a violation.
+
+use std::fs;
+
+use crate::harness::{Dev, errors, holdfast};
+
+#[tokio::test]
+async fn leader_kill_finds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let credentials = folder.path().join("credentials.json");
+    let list = r#"{"credentials": [{"principal": "ops", "secret": "s3cret"}]}"#;
+    fs::write(&credentials, list).unwrap();
+    let flag = format!("credentials={}", credentials.display());
+    let dev = Dev::start_with(3, 2, &["--master-flag", &flag, "--master-flag=authenticate-http"]);
+    let dir = dev.dir();
+    let output = holdfast(&["drill", "leader-kill", "--rounds=1", "--dir", dir.to_str().unwrap()]);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{table}{}", errors(&output));
+    assert!(table.contains(" 0 violations"), "{table}");
+}

@@ -1,0 +1,15 @@
+//! The product as its users meet it: real processes of the built program, the public API, the
+//! files on disk. Each test owns a cluster, its ports and its folder.
+//!
+//! Reading order: [`harness`], then the tests by what they are about.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod harness;
+
+mod bad_input;
+mod drill;
+mod operator;
+mod power_cut;
+mod redirects;
+mod start_up;
+mod volumes;
