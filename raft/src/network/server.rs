@@ -1,0 +1,192 @@
+//! Calls from peers, handed to the consensus library. Must not know what entries mean.
+//! Next: `socket.rs`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream};
+use openraft::raft::AppendEntriesRequest;
+use openraft::storage::Snapshot;
+use proto::holdfast::raft as wire;
+use proto::holdfast::raft::raft_service_server::{RaftService, RaftServiceServer};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::socket::incoming;
+use super::{CONNECTION_WINDOW, Handshake, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, STREAM_WINDOW};
+use crate::codec;
+use crate::env::Listener;
+use crate::leadership::Heard;
+use crate::machine::Machine;
+use crate::snapshot::{Head, Image, Source, Verifier};
+use crate::types::{Raft, Types, Vote};
+
+type AppendEntries<M> = AppendEntriesRequest<Types<M>>;
+
+/// The peer service of one node.
+pub(crate) struct PeerService<M: Machine> {
+    pub(crate) raft: Raft<M>,
+    pub(crate) handshake: Arc<Handshake>,
+    pub(crate) heard: Arc<Heard>,
+}
+
+/// Serves peers until `closing`.
+pub(crate) async fn serve<M: Machine>(
+    listener: Box<dyn Listener>,
+    service: PeerService<M>,
+    message_bytes: usize,
+    closing: CancellationToken,
+) {
+    let service = RaftServiceServer::new(service)
+        .max_decoding_message_size(message_bytes)
+        .max_encoding_message_size(message_bytes);
+    let served = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .add_service(service)
+        .serve_with_incoming_shutdown(
+            incoming(listener, closing.clone()),
+            closing.cancelled_owned(),
+        )
+        .await;
+    if let Err(error) = served {
+        tracing::error!(%error, "peers are no longer served");
+    }
+}
+
+fn invalid(error: impl ToString) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+fn stopped(error: impl ToString) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+impl<M: Machine> PeerService<M> {
+    fn answer<T>(&self, message: T) -> Response<T> {
+        let mut response = Response::new(message);
+        self.handshake.stamp(response.metadata_mut(), 0);
+        response
+    }
+
+    /// The requests of one stream. An unreadable one ends the stream: to skip it would leave a
+    /// gap in the middle of the pipeline.
+    fn requests(
+        &self,
+        input: Streaming<wire::AppendRequest>,
+    ) -> impl Stream<Item = AppendEntries<M>> + Send + use<M> {
+        let heard = self.heard.clone();
+        stream::unfold((input, heard), |(mut input, heard)| async move {
+            let message = match input.message().await {
+                Ok(message) => message?,
+                Err(status) => {
+                    tracing::debug!(%status, "a peer's stream of entries broke");
+                    return None;
+                }
+            };
+            match codec::append_from_wire::<M>(message) {
+                Ok(request) => {
+                    heard.note(&request.vote);
+                    Some((request, (input, heard)))
+                }
+                Err(error) => {
+                    tracing::error!(%error, "a peer sent entries that cannot be read");
+                    None
+                }
+            }
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl<M: Machine> RaftService for PeerService<M> {
+    async fn greet(&self, request: Request<wire::Hello>) -> Result<Response<wire::Hello>, Status> {
+        self.handshake.check(request.metadata())?;
+        Ok(self.answer(self.handshake.hello(0)))
+    }
+
+    type StreamAppendStream =
+        Pin<Box<dyn Stream<Item = Result<wire::AppendResponse, Status>> + Send>>;
+
+    async fn stream_append(
+        &self,
+        request: Request<Streaming<wire::AppendRequest>>,
+    ) -> Result<Response<Self::StreamAppendStream>, Status> {
+        self.handshake.check(request.metadata())?;
+        let results = self.raft.stream_append(self.requests(request.into_inner()));
+        let answers = results.map(|result| match result {
+            Ok(result) => Ok(codec::appended_to_wire::<M>(&result)),
+            Err(fatal) => Err(stopped(fatal)),
+        });
+        Ok(self.answer(Box::pin(answers)))
+    }
+
+    async fn vote(
+        &self,
+        request: Request<wire::VoteRequest>,
+    ) -> Result<Response<wire::VoteResponse>, Status> {
+        self.handshake.check(request.metadata())?;
+        let request = codec::vote_request_from_wire::<M>(request.get_ref()).map_err(invalid)?;
+        let response = self.raft.vote(request).await.map_err(stopped)?;
+        Ok(self.answer(codec::vote_response_to_wire::<M>(&response)))
+    }
+
+    async fn pre_vote(
+        &self,
+        request: Request<wire::VoteRequest>,
+    ) -> Result<Response<wire::VoteResponse>, Status> {
+        self.handshake.check(request.metadata())?;
+        let request = codec::vote_request_from_wire::<M>(request.get_ref()).map_err(invalid)?;
+        let response = self.raft.pre_vote(request).await.map_err(stopped)?;
+        Ok(self.answer(codec::vote_response_to_wire::<M>(&response)))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<wire::TransferRequest>,
+    ) -> Result<Response<wire::TransferResponse>, Status> {
+        self.handshake.check(request.metadata())?;
+        let request = codec::transfer_from_wire::<M>(request.get_ref()).map_err(invalid)?;
+        let response = self.raft.handle_transfer_leader(request).await.map_err(stopped)?;
+        Ok(self.answer(codec::transferred_to_wire::<M>(&response)))
+    }
+
+    async fn snapshot(
+        &self,
+        request: Request<Streaming<wire::SnapshotPart>>,
+    ) -> Result<Response<wire::SnapshotResponse>, Status> {
+        self.handshake.check(request.metadata())?;
+        let (vote, image) = receive(request.into_inner()).await?;
+        self.heard.note(&vote);
+        let snapshot = Snapshot { meta: image.head.meta(), snapshot: image };
+        let response = self.raft.install_full_snapshot(vote, snapshot).await.map_err(stopped)?;
+        let vote = Some(codec::vote_to_wire(&response.vote));
+        Ok(self.answer(wire::SnapshotResponse { vote }))
+    }
+}
+
+/// Takes a snapshot in and checks all of it before anything is replaced.
+async fn receive(mut parts: Streaming<wire::SnapshotPart>) -> Result<(Vote, Image), Status> {
+    use wire::snapshot_part::Part;
+    let Some(Part::Opening(opening)) = parts.message().await?.and_then(|part| part.part) else {
+        return Err(invalid("a snapshot starts with its opening"));
+    };
+    let vote = opening.vote.ok_or_else(|| invalid("the opening has no vote"))?;
+    let head = opening.head.ok_or_else(|| invalid("the opening has no head"))?;
+    let head = Head::from_wire(head).map_err(invalid)?;
+    let mut verifier = Verifier::default();
+    let mut chunks: Vec<Bytes> = Vec::new();
+    while let Some(part) = parts.message().await? {
+        let Some(Part::Chunk(chunk)) = part.part else {
+            return Err(invalid("a chunk was due"));
+        };
+        verifier.add(chunk.number, &chunk.data, &chunk.checksum).map_err(invalid)?;
+        chunks.push(chunk.data);
+    }
+    verifier.finish(&head).map_err(invalid)?;
+    Ok((codec::vote_from_wire(&vote), Image { head, source: Source::Received(chunks) }))
+}

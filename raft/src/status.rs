@@ -1,0 +1,51 @@
+//! What a node says about itself. Next: `env.rs`.
+
+use std::time::Duration;
+
+use resources::id::{LogIndex, MasterId, Term};
+
+use crate::leadership::Leadership;
+
+/// The state of a node at one moment; each number is read for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// This node.
+    pub id: MasterId,
+    /// The newest term that it knows.
+    pub term: Term,
+    /// Who leads.
+    pub leadership: Leadership,
+    /// Last entry in its log; `None` while the log is empty.
+    pub last_log: Option<LogIndex>,
+    /// Last entry that it knows to be committed.
+    pub committed: Option<LogIndex>,
+    /// Last entry that its state contains.
+    pub applied: Option<LogIndex>,
+    /// The digest chain: equal on all nodes at the same index.
+    pub digest: (LogIndex, [u8; 32]),
+    /// Last entry in its newest snapshot.
+    pub snapshot: Option<LogIndex>,
+    /// Last entry that its log no longer holds.
+    pub purged: Option<LogIndex>,
+    /// The other members.
+    pub peers: Vec<PeerStatus>,
+    /// 99th percentile of the recent log commits, each of which holds one sync.
+    pub commit_p99: Option<Duration>,
+    /// Time since a quorum last acknowledged this node as leader; `None` unless it leads.
+    pub last_quorum_ack: Option<Duration>,
+    /// The cluster id, once known.
+    pub cluster_id: Option<String>,
+}
+
+/// Another member, as this node sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// The member.
+    pub id: MasterId,
+    /// Its peer address.
+    pub address: String,
+    /// Public address that it announced, once it was met.
+    pub advertise: Option<String>,
+    /// Last entry that is known to be on its disk; only while this node leads.
+    pub matched: Option<LogIndex>,
+}

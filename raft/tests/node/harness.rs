@@ -1,0 +1,133 @@
+//! Clusters on loopback with files in temporary directories.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use raft::{Leadership, Limits, Node, NodeConfig, Status};
+use resources::id::{MasterId, Term};
+use tempfile::TempDir;
+
+use crate::support::register::Register;
+
+/// More than any test needs, so that only a fault ends a wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Cluster {
+    dirs: BTreeMap<u64, TempDir>,
+    addresses: BTreeMap<MasterId, String>,
+    limits: Limits,
+    pub(crate) nodes: BTreeMap<u64, Node<Register>>,
+}
+
+/// An address that nobody used a moment ago.
+pub(crate) fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+pub(crate) fn config(
+    id: u64,
+    dir: &TempDir,
+    peers: &BTreeMap<MasterId, String>,
+    limits: Limits,
+) -> NodeConfig {
+    NodeConfig {
+        id: MasterId(id),
+        peers: peers.clone(),
+        listen: peers.get(&MasterId(id)).cloned().unwrap_or_else(free_address),
+        work_dir: dir.path().join("raft"),
+        advertise: format!("public{id}:5050"),
+        heartbeat: NodeConfig::HEARTBEAT,
+        // Longer than the default, so that a busy machine does not change leaders in a test.
+        election_timeout: Duration::from_millis(500),
+        limits,
+    }
+}
+
+impl Cluster {
+    /// Starts `size` nodes.
+    pub(crate) async fn start(size: u64, limits: Limits) -> Self {
+        let addresses = (1..=size).map(|id| (MasterId(id), free_address())).collect();
+        let dirs = (1..=size).map(|id| (id, tempfile::tempdir().unwrap())).collect();
+        let mut cluster = Self { dirs, addresses, limits, nodes: BTreeMap::new() };
+        for id in 1..=size {
+            cluster.start_node(id).await;
+        }
+        cluster
+    }
+
+    pub(crate) fn config(&self, id: u64) -> NodeConfig {
+        config(id, &self.dirs[&id], &self.addresses, self.limits.clone())
+    }
+
+    pub(crate) async fn start_node(&mut self, id: u64) {
+        let node = Node::start(self.config(id)).await.unwrap();
+        self.nodes.insert(id, node);
+    }
+
+    pub(crate) async fn stop_node(&mut self, id: u64) {
+        self.nodes.remove(&id).unwrap().shutdown().await;
+    }
+
+    /// Waits until some node leads a term above `after` and the others follow it.
+    pub(crate) async fn leader_after(&self, after: u64) -> (u64, Term) {
+        let settled = || {
+            let leads = |node: &Node<Register>| match *node.leadership().borrow() {
+                Leadership::Leading { term } if term.0 > after => Some(term),
+                _ => None,
+            };
+            let (id, term) = self.nodes.iter().find_map(|(id, n)| Some((*id, leads(n)?)))?;
+            let following = Leadership::Following { leader: MasterId(id), term };
+            self.nodes
+                .iter()
+                .all(|(other, node)| *other == id || *node.leadership().borrow() == following)
+                .then_some((id, term))
+        };
+        eventually("a leader that all follow", settled).await
+    }
+
+    pub(crate) async fn leader(&self) -> (&Node<Register>, Term) {
+        let (id, term) = self.leader_after(0).await;
+        (&self.nodes[&id], term)
+    }
+
+    /// Some node that does not lead.
+    pub(crate) async fn follower(&self) -> u64 {
+        let (leader, _) = self.leader_after(0).await;
+        *self.nodes.keys().find(|id| **id != leader).unwrap()
+    }
+
+    /// Waits until all nodes have applied the same entry, and compares their digests.
+    pub(crate) async fn converge(&self) -> Vec<Status> {
+        let statuses = eventually("equal applied positions", || {
+            let statuses: Vec<Status> = self.nodes.values().map(Node::status).collect();
+            let first = &statuses[0];
+            statuses
+                .iter()
+                .all(|status| status.applied == first.last_log && status.digest.0 == first.digest.0)
+                .then_some(statuses)
+        })
+        .await;
+        for status in &statuses {
+            assert_eq!(status.digest, statuses[0].digest, "digest of {}", status.id);
+        }
+        statuses
+    }
+}
+
+/// Looks again and again until there is an answer.
+pub(crate) async fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let waiting = async {
+        loop {
+            ticks.tick().await;
+            if let Some(found) = look() {
+                return found;
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, waiting).await {
+        Ok(found) => found,
+        Err(_) => panic!("waited in vain for {what}"),
+    }
+}

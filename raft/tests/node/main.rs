@@ -1,0 +1,11 @@
+//! Nodes through the public interface of the crate: clusters on real sockets and files, failing
+//! disks, directories that must be refused.
+#![allow(clippy::unwrap_used, reason = "an assumption that fails ends the test")]
+
+mod cluster;
+mod faults;
+mod harness;
+mod refusals;
+#[allow(dead_code, reason = "each test binary uses a part")]
+#[path = "../support/mod.rs"]
+mod support;

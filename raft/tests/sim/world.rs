@@ -1,0 +1,381 @@
+//! Three simulated machines with their disks, a client that writes, and the weather.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use raft::env::InTasks;
+use raft::runtime::Seeded;
+use raft::{Environment, Leadership, Limits, Node, NodeConfig};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use resources::id::{MasterId, Term};
+use turmoil::Sim;
+
+use crate::checks::{self, Acknowledged, Broken, Nodes, Watch};
+use crate::network::SimNetwork;
+use crate::support::Recorder;
+use crate::support::disk::SimDisk;
+use crate::support::register::{Register, put};
+
+const SIZE: u64 = 3;
+const PORT: u16 = 6050;
+/// Simulated time in which everything must be quiet after the weather.
+const CALM: Duration = Duration::from_secs(30);
+
+/// What happens to the machines.
+#[derive(Debug, Clone)]
+pub(crate) struct Storm {
+    /// How long things go wrong.
+    pub(crate) lasts: Duration,
+    /// A crash or a partition this often.
+    pub(crate) every: Duration,
+    /// Whether syncs do nothing.
+    pub(crate) disks_lie: bool,
+}
+
+impl Default for Storm {
+    fn default() -> Self {
+        Self {
+            lasts: Duration::from_secs(15),
+            every: Duration::from_millis(1500),
+            disks_lie: false,
+        }
+    }
+}
+
+pub(crate) struct World {
+    sim: Sim<'static>,
+    random: StdRng,
+    disks: BTreeMap<u64, SimDisk>,
+    nodes: Arc<Mutex<Nodes>>,
+    acknowledged: Arc<Mutex<Vec<Acknowledged>>>,
+    watch: Watch,
+    trace: Vec<String>,
+    /// Machines without power, and when it comes back.
+    dark: BTreeMap<u64, Duration>,
+    /// Machines without network, and when it comes back.
+    isolated: BTreeMap<u64, Duration>,
+    _seeded: Seeded,
+}
+
+fn name(id: u64) -> String {
+    format!("n{id}")
+}
+
+fn config(id: u64) -> NodeConfig {
+    NodeConfig {
+        id: MasterId(id),
+        peers: (1..=SIZE).map(|id| (MasterId(id), format!("{}:{PORT}", name(id)))).collect(),
+        listen: format!("0.0.0.0:{PORT}"),
+        work_dir: PathBuf::from("raft"),
+        advertise: format!("{}:5050", name(id)),
+        heartbeat: NodeConfig::HEARTBEAT,
+        election_timeout: NodeConfig::ELECTION_TIMEOUT,
+        limits: Limits { snapshot_entries: 100, kept_entries: 20, ..Limits::default() },
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let seeded = Seeded::new(seed);
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut sim = turmoil::Builder::new()
+            .rng_seed(seed)
+            .simulation_duration(Duration::from_secs(600))
+            .tick_duration(Duration::from_millis(1))
+            .tcp_capacity(1 << 16)
+            .min_message_latency(Duration::from_millis(1))
+            .max_message_latency(Duration::from_millis(5))
+            .build();
+        let nodes = Arc::new(Mutex::new(Nodes::new()));
+        let mut disks = BTreeMap::new();
+        for id in 1..=SIZE {
+            let disk = SimDisk::default().slow(random.random());
+            disks.insert(id, disk.clone());
+            let nodes = nodes.clone();
+            sim.host(name(id), move || run_node(id, disk.clone(), nodes.clone()));
+        }
+        Self {
+            sim,
+            random,
+            disks,
+            nodes,
+            acknowledged: Arc::default(),
+            watch: Watch::default(),
+            trace: Vec::new(),
+            dark: BTreeMap::new(),
+            isolated: BTreeMap::new(),
+            _seeded: seeded,
+        }
+    }
+
+    /// Lets the storm pass while a client writes; then everything must be whole again. Returns
+    /// the trace.
+    pub(crate) fn weather(mut self, storm: &Storm) -> Result<Vec<String>, Broken> {
+        if storm.disks_lie {
+            self.disks.values().for_each(SimDisk::lie);
+        }
+        let seed = self.random.random();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let client = Client {
+            nodes: self.nodes.clone(),
+            acknowledged: self.acknowledged.clone(),
+            is_over: is_over.clone(),
+        };
+        self.sim.client("client", client.run(seed));
+        let mut next = storm.every;
+        while self.sim.elapsed() < storm.lasts {
+            self.tick()?;
+            if self.sim.elapsed() >= next {
+                next += storm.every;
+                self.strike();
+            }
+            self.black_out();
+            self.recover(self.sim.elapsed());
+        }
+        for disk in self.disks.values() {
+            disk.mend();
+        }
+        self.black_out();
+        self.recover(Duration::MAX);
+        is_over.store(true, Ordering::Relaxed);
+        let deadline = self.sim.elapsed() + CALM;
+        while !self.is_quiet() {
+            if self.sim.elapsed() > deadline {
+                return Err("the nodes do not agree again".to_owned());
+            }
+            self.tick()?;
+        }
+        let nodes = self.nodes.lock();
+        checks::kept(&self.acknowledged.lock(), &nodes)?;
+        checks::equal(&nodes)?;
+        drop(nodes);
+        self.conclude();
+        if self.acknowledged.lock().len() < 100 {
+            return Err("too little was acknowledged to prove anything".to_owned());
+        }
+        Ok(std::mem::take(&mut self.trace))
+    }
+
+    /// One step of simulated time, and a look at the nodes.
+    fn tick(&mut self) -> Result<(), Broken> {
+        self.sim.step().map_err(|error| error.to_string())?;
+        self.watch.look(&self.nodes.lock())
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.sim.elapsed() + time;
+        while self.sim.elapsed() < end {
+            self.tick().unwrap();
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let nodes = self.nodes.lock();
+        nodes.len() as u64 == SIZE && checks::is_quiet(&nodes)
+    }
+
+    /// Runs until all nodes follow one leader.
+    pub(crate) fn settle(&mut self) -> (u64, Term) {
+        while !self.is_quiet() {
+            self.tick().unwrap();
+        }
+        self.leader_without(None).unwrap()
+    }
+
+    /// Runs until a node other than `id` leads.
+    pub(crate) fn settle_without(&mut self, id: u64) -> (u64, Term) {
+        loop {
+            if let Some(found) = self.leader_without(Some(id)) {
+                return found;
+            }
+            self.tick().unwrap();
+        }
+    }
+
+    fn leader_without(&self, without: Option<u64>) -> Option<(u64, Term)> {
+        self.nodes.lock().iter().filter(|(id, _)| Some(**id) != without).find_map(|(id, node)| {
+            match *node.leadership().borrow() {
+                Leadership::Leading { term } => Some((*id, term)),
+                Leadership::Following { .. } | Leadership::Unknown { .. } => None,
+            }
+        })
+    }
+
+    pub(crate) fn isolate(&mut self, id: u64) {
+        self.note(&format!("isolate {id}"));
+        for other in (1..=SIZE).filter(|other| *other != id) {
+            self.sim.partition(name(id), name(other));
+        }
+    }
+
+    pub(crate) fn heal(&mut self, id: u64) {
+        self.note(&format!("heal {id}"));
+        for other in (1..=SIZE).filter(|other| *other != id) {
+            self.sim.repair(name(id), name(other));
+        }
+    }
+
+    /// Something goes wrong, preferably with the leader.
+    fn strike(&mut self) {
+        let leader = self.leader_without(None).map(|(id, _)| id);
+        let victim = match leader {
+            Some(leader) if self.random.random_bool(0.6) => leader,
+            _ => self.random.random_range(1..=SIZE),
+        };
+        let until = self.sim.elapsed() + Duration::from_millis(self.random.random_range(200..3000));
+        if self.random.random_bool(0.6) {
+            if !self.dark.contains_key(&victim) && self.random.random_bool(0.3) {
+                self.crash(victim);
+                self.dark.insert(victim, until);
+            } else if !self.dark.contains_key(&victim) {
+                // In the middle of a commit, a dozen or so from now.
+                self.disks[&victim].trip_in(self.random.random_range(0..100));
+            }
+        } else if self.isolated.is_empty() {
+            self.isolate(victim);
+            self.isolated.insert(victim, until);
+        }
+    }
+
+    /// Machines whose power failed go down with all they had not synced.
+    fn black_out(&mut self) {
+        let off: Vec<u64> =
+            self.disks.iter().filter(|(_, disk)| disk.is_off()).map(|(id, _)| *id).collect();
+        for id in off {
+            self.crash(id);
+            let time = Duration::from_millis(self.random.random_range(200..3000));
+            self.dark.insert(id, self.sim.elapsed() + time);
+        }
+    }
+
+    fn crash(&mut self, id: u64) {
+        self.note(&format!("crash {id}"));
+        // The power goes first: a process that ends in good order would still write.
+        self.disks[&id].cut(self.random.random());
+        self.sim.crash(name(id));
+        self.nodes.lock().remove(&id);
+    }
+
+    fn recover(&mut self, now: Duration) {
+        let due = |times: &BTreeMap<u64, Duration>| -> Vec<u64> {
+            times.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect()
+        };
+        for id in due(&self.dark) {
+            self.dark.remove(&id);
+            self.note(&format!("restart {id}"));
+            self.sim.bounce(name(id));
+        }
+        for id in due(&self.isolated) {
+            self.isolated.remove(&id);
+            self.heal(id);
+        }
+    }
+
+    fn note(&mut self, event: &str) {
+        let acknowledged = self.acknowledged.lock().len();
+        self.trace.push(format!("{:?} {event}, {acknowledged} writes", self.sim.elapsed()));
+    }
+
+    /// The end of the trace: everything that two runs could differ in.
+    fn conclude(&mut self) {
+        let nodes = self.nodes.lock();
+        for (id, node) in nodes.iter() {
+            let status = node.status();
+            let digest = status.digest.1[..8].iter().map(|byte| format!("{byte:02x}"));
+            self.trace.push(format!(
+                "node {id}: {}, log {:?}, applied {:?}, snapshot {:?}, purged {:?}, disk {:?}, {}",
+                status.leadership,
+                status.last_log,
+                status.applied,
+                status.snapshot,
+                status.purged,
+                self.disks[id].counts(),
+                digest.collect::<String>(),
+            ));
+        }
+        self.trace.push(format!("leaders {:?}", self.watch.leaders()));
+        for write in self.acknowledged.lock().iter() {
+            self.trace.push(format!("acknowledged {} at {}", write.key, write.index));
+        }
+        self.trace.push(format!("end {:?}", self.sim.elapsed()));
+    }
+}
+
+/// One life of a machine.
+async fn run_node(id: u64, disk: SimDisk, nodes: Arc<Mutex<Nodes>>) -> turmoil::Result {
+    let fatal = Recorder::default();
+    let environment = Environment {
+        network: Arc::new(SimNetwork),
+        disk: Arc::new(disk.clone()),
+        executor: Arc::new(InTasks),
+        fatal: Arc::new(fatal),
+    };
+    match Node::start_in(config(id), environment).await {
+        Ok(node) => drop(nodes.lock().insert(id, node)),
+        // The power failed before it was up.
+        Err(_) if disk.is_off() => {}
+        Err(refusal) => return Err(refusal.into()),
+    }
+    std::future::pending::<()>().await;
+    Ok(())
+}
+
+/// Writes key after key to whoever leads, and now and then reads back.
+struct Client {
+    nodes: Arc<Mutex<Nodes>>,
+    acknowledged: Arc<Mutex<Vec<Acknowledged>>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Client {
+    const PATIENCE: Duration = Duration::from_millis(800);
+
+    async fn run(self, seed: u64) -> turmoil::Result {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut key = 0;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let pause = Duration::from_millis(random.random_range(1..20));
+            tokio::time::sleep(pause).await;
+            let Some(node) = leader(&self.nodes) else { continue };
+            key += 1;
+            self.write(&node, key, random.random()).await;
+            if random.random_bool(0.2) {
+                self.read(&node).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(&self, node: &Node<Register>, key: u64, value: u64) {
+        let proposing = node.propose(put(key, value));
+        if let Ok(Ok(committed)) = tokio::time::timeout(Self::PATIENCE, proposing).await {
+            let index = committed.index;
+            self.acknowledged.lock().push(Acknowledged { key, value, index });
+        }
+    }
+
+    /// What was acknowledged before the barrier is there after it.
+    async fn read(&self, node: &Node<Register>) -> turmoil::Result {
+        let before = self.acknowledged.lock().last().copied();
+        let passed = tokio::time::timeout(Self::PATIENCE, node.read_barrier()).await;
+        if let (Some(write), Ok(Ok(_))) = (before, passed) {
+            let found = node.read(|register| register.get(write.key));
+            if found != Some((write.value, write.index)) {
+                return Err(format!("a read found {found:?} instead of {write:?}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn leader(nodes: &Mutex<Nodes>) -> Option<Node<Register>> {
+    let nodes = nodes.lock();
+    let leads =
+        |node: &&Node<Register>| matches!(*node.leadership().borrow(), Leadership::Leading { .. });
+    nodes.values().find(leads).cloned()
+}
