@@ -87,7 +87,7 @@ fn disks_that_lie_are_noticed() {
 fn same_seed_same_trace() {
     let start = |seed: u64| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["replay", "--exact", "--ignored", "--nocapture", "--test-threads", "1"])
+            .args(["replay", "--exact", "--nocapture", "--test-threads", "1"])
             .env(SEED, seed.to_string())
             .stdout(Stdio::piped())
             .spawn()
