@@ -1,28 +1,31 @@
 //! Sets of resources and their arithmetic (spec §1.6). Adding, subtracting and looking up one
-//! resource takes time logarithmic in the size of the set. Must not know of operations: those
-//! are in `conversion.rs`.
+//! resource takes time logarithmic in the size of the set; a clone costs a counter, and shares
+//! with its original what neither has changed since. Must not know of operations: those are in
+//! `conversion.rs`; sums are in `quantity.rs`.
 //!
 //! Serialized as a list of (resource, count) in the order of the identities: the same set
 //! gives the same bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::VolumeId;
-use crate::identity::{Held, Identified, VolumeProbe};
-use crate::resource::Resource;
+use crate::identity::{Held, Key};
+use crate::persistent::PersistentMap;
+use crate::resource::{Reservation, Resource};
 use crate::role::Role;
-use crate::value::{Scalar, Value, ValueKind};
+use crate::value::Value;
 
 /// A set of resources. What may merge is merged; what may not (volumes, MOUNT, BLOCK and RAW
 /// with an id) stands side by side; a shared volume is one entry with a number of shares.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<(Resource, u64)>", into = "Vec<(Resource, u64)>")]
 pub struct Resources {
-    held: BTreeSet<Held>,
+    held: PersistentMap<Key, Arc<Held>>,
 }
 
 impl Resources {
@@ -43,19 +46,16 @@ impl Resources {
     }
     /// The separate objects. A shared volume comes once, equal indivisible ones each.
     pub fn iter(&self) -> impl Iterator<Item = &Resource> {
-        self.held.iter().flat_map(|held| {
-            let copies = if held.resource.shared { 1 } else { held.count };
-            (0..copies).map(|_| &held.resource)
-        })
+        self.held.values().flat_map(|held| objects(held))
     }
     /// The separate objects, a shared volume as many times as it has shares: what makes an
     /// equal set when each is added.
     pub fn iter_with_shares(&self) -> impl Iterator<Item = &Resource> {
-        self.held.iter().flat_map(|held| (0..held.count).map(|_| &held.resource))
+        self.held.values().flat_map(|held| (0..held.count).map(|_| &held.resource))
     }
     /// The entries: a resource, and its shares or equal copies.
     pub fn entries(&self) -> impl Iterator<Item = (&Resource, u64)> {
-        self.held.iter().map(|held| (&held.resource, held.count))
+        self.held.values().map(|held| (&held.resource, held.count))
     }
 
     /// Adds one. Nameless and empty ones are ignored. Where an equal volume stands already,
@@ -73,17 +73,17 @@ impl Resources {
         if resource.name.is_empty() || resource.value.is_empty() || count == 0 {
             return;
         }
-        let held = match self.take(resource) {
-            None => Held { resource: resource.clone(), count },
-            Some(held) if is_counted(resource) => {
-                Held { count: held.count.saturating_add(count), ..held }
-            }
-            Some(mut held) => {
+        let key = Key::of(resource);
+        if !self.held.contains_key(&key) {
+            let held = Held { resource: resource.clone(), count };
+            self.held.insert_mut(key, Arc::new(held));
+        } else if let Some(held) = self.held.get_mut(&key).map(Arc::make_mut) {
+            if is_counted(resource) {
+                held.count = held.count.saturating_add(count);
+            } else {
                 held.resource.value = held.resource.value.add(&resource.value);
-                held
             }
-        };
-        self.held.insert(held);
+        }
     }
 
     /// Subtracts one. What is not there is not subtracted; a rest that is empty or negative
@@ -98,14 +98,21 @@ impl Resources {
         }
     }
     fn subtract_counted(&mut self, resource: &Resource, count: u64) {
-        let Some(mut held) = self.take(resource) else { return };
-        if is_counted(resource) {
-            held.count = held.count.saturating_sub(count);
+        let key = Key::of(resource);
+        let Some(held) = self.held.get(&key) else { return };
+        let value = &held.resource.value;
+        let (count, value) = if is_counted(resource) {
+            (held.count.saturating_sub(count), None)
         } else {
-            held.resource.value = held.resource.value.subtract(&resource.value);
-        }
-        if held.count > 0 && !held.resource.value.is_empty() {
-            self.held.insert(held);
+            (held.count, Some(value.subtract(&resource.value)))
+        };
+        if count == 0 || value.as_ref().is_some_and(Value::is_empty) {
+            self.held.remove_mut(&key);
+        } else if let Some(held) = self.held.get_mut(&key).map(Arc::make_mut) {
+            held.count = count;
+            if let Some(value) = value {
+                held.resource.value = value;
+            }
         }
     }
 
@@ -122,7 +129,7 @@ impl Resources {
     pub fn contains(&self, other: &Self) -> bool {
         other.entries().all(|(resource, count)| self.contains_counted(resource, count))
     }
-    fn contains_counted(&self, resource: &Resource, count: u64) -> bool {
+    pub(crate) fn contains_counted(&self, resource: &Resource, count: u64) -> bool {
         resource.value.is_empty()
             || self.held(resource).is_some_and(|held| {
                 held.count >= count && held.resource.value.contains(&resource.value)
@@ -144,16 +151,15 @@ impl Resources {
     /// A volume by its name: the reservation role and the id.
     #[must_use]
     pub fn find_volume(&self, role: &Role, id: &VolumeId) -> Option<&Resource> {
-        let probe = VolumeProbe { role: Some(role), id };
-        let probe: &dyn Identified = &probe;
-        let next =
-            self.held.range::<dyn Identified + '_, _>((Bound::Included(probe), Bound::Unbounded));
-        let found = next.map(|held| &held.resource).next()?;
-        (found.volume_id() == Some(id) && found.reservation_role() == Some(role)).then_some(found)
+        let name = Key::of_volume(role, id);
+        let from_here = (Bound::Included(&name[..]), Bound::Unbounded);
+        let (key, held) = self.held.range::<[u8], _>(from_here).next()?;
+        key.starts_with(&name).then_some(&held.resource)
     }
-    /// All persistent volumes, by role and id.
+    /// All persistent volumes, by role and id. The other resources cost nothing.
     pub fn volumes(&self) -> impl Iterator<Item = &Resource> {
-        self.iter().filter(|resource| resource.is_persistent_volume())
+        let volumes = (Bound::Included(Key::VOLUMES), Bound::Unbounded);
+        self.held.range::<[u8], _>(volumes).flat_map(|(_, held)| objects(held))
     }
     /// Those whose top reservation is for `role`.
     #[must_use]
@@ -168,10 +174,20 @@ impl Resources {
     /// The reserved ones by reservation role.
     #[must_use]
     pub fn reservations(&self) -> BTreeMap<Role, Self> {
-        let mut groups: BTreeMap<Role, Self> = BTreeMap::new();
-        for held in &self.held {
-            if let Some(role) = held.resource.reservation_role() {
-                groups.entry(role.clone()).or_default().held.insert(held.clone());
+        self.grouped(|resource| resource.reservation_role().cloned())
+    }
+    /// The reserved ones by reservation stack: each group is one reservation to its owner,
+    /// whose amounts add up (`stable.rs` names it).
+    #[must_use]
+    pub fn by_reservation(&self) -> BTreeMap<Vec<Reservation>, Self> {
+        self.grouped(|resource| resource.is_reserved().then(|| resource.reservations.clone()))
+    }
+    fn grouped<G: Ord>(&self, group: impl Fn(&Resource) -> Option<G>) -> BTreeMap<G, Self> {
+        let mut groups: BTreeMap<G, Self> = BTreeMap::new();
+        for (key, held) in &self.held {
+            if let Some(group) = group(&held.resource) {
+                let set = groups.entry(group).or_default();
+                set.held.insert_mut(key.clone(), Arc::clone(held));
             }
         }
         groups
@@ -181,10 +197,24 @@ impl Resources {
     pub fn checkpointed(&self) -> Self {
         self.filter(Resource::needs_checkpoint)
     }
-    /// Those that `wanted` holds for, with their shares.
+    /// Those that `wanted` holds for, with their shares. Costs a look at each, and a step for
+    /// each that is kept or each that is left out, whichever are fewer.
     #[must_use]
     pub fn filter(&self, wanted: impl Fn(&Resource) -> bool) -> Self {
-        Self { held: self.held.iter().filter(|held| wanted(&held.resource)).cloned().collect() }
+        let (kept, left): (Vec<_>, Vec<_>) =
+            self.held.iter().partition(|(_, held)| wanted(&held.resource));
+        let mut filtered = Self::new();
+        if left.len() < kept.len() {
+            filtered = self.clone();
+            for (key, _) in left {
+                filtered.held.remove_mut(key);
+            }
+        } else {
+            for (key, held) in kept {
+                filtered.held.insert_mut(key.clone(), Arc::clone(held));
+            }
+        }
+        filtered
     }
     /// Every element changed; what becomes equal merges.
     #[must_use]
@@ -196,57 +226,35 @@ impl Resources {
         changed
     }
 
-    /// The sum of all amounts of this name, `None` when there is none. A shared volume
-    /// counts once.
-    #[must_use]
-    pub fn scalar(&self, name: &str) -> Option<Scalar> {
-        let named = self.iter().filter(|resource| resource.name == name);
-        named.filter_map(|resource| resource.value.as_scalar()).reduce(Scalar::saturating_add)
-    }
-    /// Sums per name: amounts, counts of numbers and items. A shared volume counts once.
-    #[must_use]
-    pub fn quantities(&self) -> BTreeMap<String, Scalar> {
-        let mut sums: BTreeMap<String, Value> = BTreeMap::new();
-        for resource in self.iter() {
-            let quantity = Value::Scalar(resource.value.quantity());
-            sums.entry(resource.name.clone())
-                .and_modify(|sum| *sum = sum.add(&quantity))
-                .or_insert(quantity);
-        }
-        sums.into_iter().map(|(name, sum)| (name, sum.quantity())).collect()
-    }
-    /// The amounts alone: name and size, without reservations, disks and markers. A shared
-    /// volume counts once.
-    #[must_use]
-    pub fn stripped_scalars(&self) -> Self {
-        let amounts = self.iter().filter(|resource| resource.value.as_scalar().is_some());
-        amounts.map(|r| Resource::plain(r.name.clone(), r.value.clone())).collect()
-    }
-    /// Kind of value per name.
-    #[must_use]
-    pub fn kinds(&self) -> BTreeMap<&str, ValueKind> {
-        self.iter().map(|resource| (resource.name.as_str(), resource.value.kind())).collect()
-    }
-
     fn held(&self, resource: &Resource) -> Option<&Held> {
-        self.held.get(resource as &dyn Identified)
+        self.held.get(&Key::of(resource)).map(|held| &**held)
     }
-    fn take(&mut self, resource: &Resource) -> Option<Held> {
-        self.held.take(resource as &dyn Identified)
-    }
-    /// Moves the entry of this identity from one set to another, if it is there.
+    /// Copies the entry of this identity from one set to another, if it is there.
     pub(crate) fn copy_entry(&self, resource: &Resource, into: &mut Self) {
-        if let Some(held) = self.held(resource) {
-            into.held.replace(held.clone());
+        let key = Key::of(resource);
+        if let Some(held) = self.held.get(&key) {
+            into.held.insert_mut(key, Arc::clone(held));
         }
     }
     /// Replaces the entries of `before` by those of `after`.
-    pub(crate) fn exchange(&mut self, before: &Self, after: Self) {
-        for held in &before.held {
-            self.held.remove(held);
+    pub(crate) fn exchange(&mut self, before: &Self, after: &Self) {
+        for key in before.held.keys().filter(|key| !after.held.contains_key(*key)) {
+            self.held.remove_mut(key);
         }
-        self.held.extend(after.held);
+        for (key, held) in &after.held {
+            match before.held.get(key) {
+                Some(old) if Arc::ptr_eq(old, held) => {}
+                Some(_) if let Some(own) = self.held.get_mut(key) => own.clone_from(held),
+                Some(_) | None => self.held.insert_mut(key.clone(), Arc::clone(held)),
+            }
+        }
     }
+}
+
+/// The separate objects of an entry.
+fn objects(held: &Held) -> impl Iterator<Item = &Resource> {
+    let copies = if held.resource.shared { 1 } else { held.count };
+    (0..copies).map(|_| &held.resource)
 }
 
 /// Whether equal ones are counted instead of merged.
@@ -257,11 +265,12 @@ fn is_counted(resource: &Resource) -> bool {
 /// The same identities with the same values and counts; mounts and creators do not matter.
 impl PartialEq for Resources {
     fn eq(&self, other: &Self) -> bool {
-        self.held.len() == other.held.len()
-            && self.held.iter().zip(&other.held).all(|(left, right)| {
-                left == right
-                    && left.count == right.count
-                    && left.resource.value == right.resource.value
+        let is_same = |left: &Held, right: &Held| {
+            left.count == right.count && left.resource.value == right.resource.value
+        };
+        self.held.size() == other.held.size()
+            && self.held.iter().zip(&other.held).all(|((left_key, left), (right_key, right))| {
+                Arc::ptr_eq(left, right) || (left_key == right_key && is_same(left, right))
             })
     }
 }
@@ -300,7 +309,13 @@ impl From<Vec<(Resource, u64)>> for Resources {
 
 impl From<Resources> for Vec<(Resource, u64)> {
     fn from(resources: Resources) -> Self {
-        resources.held.into_iter().map(|held| (held.resource, held.count)).collect()
+        resources.entries().map(|(resource, count)| (resource.clone(), count)).collect()
+    }
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.held.values()).finish()
     }
 }
 
@@ -325,6 +340,7 @@ mod tests {
     use crate::resource::{
         Disk, Persistence, Reservation, ReservationKind, VolumeMode, VolumeMount,
     };
+    use crate::value::Scalar;
 
     fn volume(role: &str, id: &str, path: &str) -> Resource {
         let mut volume = Resource::plain("disk", Value::Scalar(Scalar::from_milli(10_000)));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::brief;
 use crate::collection::Resources;
 use crate::operation::Operation;
 use crate::resource::{DiskSource, Reservation, ReservationKind, Resource};
@@ -24,7 +25,10 @@ pub struct Conversion {
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum Unconvertible {
     /// The set does not hold what is consumed.
-    #[error("insufficient resources: wanted {wanted}, available {}", text(available.as_deref()))]
+    #[error(
+        "insufficient resources: wanted {}, available {}",
+        brief::resource(wanted), text(available.as_deref())
+    )]
     Insufficient {
         /// What is missing.
         wanted: Box<Resource>,
@@ -32,7 +36,10 @@ pub enum Unconvertible {
         available: Option<Box<Resource>>,
     },
     /// A volume is destroyed while further shares or copies of it are out.
-    #[error("persistent volume {volume} cannot be removed: {shares} more shares are out")]
+    #[error(
+        "persistent volume {} cannot be removed: {shares} more shares are out",
+        brief::resource(volume)
+    )]
     SharesRemain {
         /// The volume.
         volume: Box<Resource>,
@@ -40,13 +47,16 @@ pub enum Unconvertible {
         shares: u64,
     },
     /// GROW_VOLUME and SHRINK_VOLUME of what a resource provider holds.
-    #[error("volume {volume} belongs to a resource provider, which cannot resize it")]
+    #[error(
+        "volume {} belongs to a resource provider, which cannot resize it",
+        brief::resource(volume)
+    )]
     ProviderUnsupported {
         /// The volume.
         volume: Box<Resource>,
     },
     /// The operation would make or lose something.
-    #[error("operation changes the quantity of '{name}'")]
+    #[error("operation changes the quantity of '{}'", brief::text(name))]
     NotConserved {
         /// Of what.
         name: String,
@@ -54,7 +64,7 @@ pub enum Unconvertible {
 }
 
 fn text(available: Option<&Resource>) -> String {
-    available.map_or_else(|| "none".to_owned(), Resource::to_string)
+    available.map_or_else(|| "none".to_owned(), |resource| brief::resource(resource).to_string())
 }
 
 /// Checkpointed resources that the declared ones cannot hold (spec §1.7).
@@ -150,7 +160,7 @@ impl Resources {
     /// Says what is missing; the set is then as it was.
     pub fn apply(&mut self, operation: &Operation) -> Result<(), Unconvertible> {
         let (before, after) = self.exchanged(operation)?;
-        self.exchange(&before, after);
+        self.exchange(&before, &after);
         Ok(())
     }
     /// The entries that the operation touches, as they are and as they become.
@@ -196,10 +206,8 @@ impl Resources {
     }
     fn missing_in(&self, available: &Self) -> Option<Box<Resource>> {
         let mut entries = self.entries();
-        let missing = entries.find(|(resource, count)| {
-            let one: Self = vec![((*resource).clone(), *count)].into();
-            !available.contains(&one)
-        });
+        let missing =
+            entries.find(|(resource, count)| !available.contains_counted(resource, *count));
         missing.map(|(resource, _)| Box::new(resource.clone()))
     }
     fn destroyed(&self, volumes: &[Resource]) -> Result<(), Unconvertible> {

@@ -1,5 +1,6 @@
 //! A hash of a set of resources that master and agent compare at registration. Both compute
 //! it from the same text, so an unequal hash means unequal sets. No defence against forgers.
+//! `stable.rs` makes names of the same hash.
 
 use std::fmt::{self, Write};
 
@@ -16,9 +17,14 @@ impl Resources {
         let mut lines: Vec<String> =
             self.entries().map(|(resource, count)| line(resource, count)).collect();
         lines.sort_unstable();
-        let bytes = lines.iter().flat_map(|line| line.bytes());
-        bytes.fold(OFFSET_BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
+        fnv(lines.iter().flat_map(|line| line.bytes()))
     }
+}
+
+/// FNV-1a with 128 bits.
+pub(crate) fn fnv(bytes: impl IntoIterator<Item = u8>) -> u128 {
+    let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+    bytes.into_iter().fold(OFFSET_BASIS, step)
 }
 
 /// The text of the resource, with what that leaves out.

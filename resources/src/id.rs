@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::brief;
+
 /// Longest id that a user may supply, in bytes (NAME_MAX of common file systems; spec §1.2).
 pub const ID_BYTES_MAX: usize = 255;
 
@@ -26,7 +28,7 @@ pub enum InvalidId {
     #[error("'{0}' is not an id")]
     Dots(String),
     /// The id holds a slash, a backslash or a control character.
-    #[error("id '{id}' holds the invalid character {character:?}")]
+    #[error("id '{}' holds the invalid character {character:?}", brief::text(id))]
     Character {
         /// The refused id.
         id: String,

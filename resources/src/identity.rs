@@ -1,136 +1,68 @@
-//! What makes two resources "the same" (metadata equality, spec §1.6), as a borrowed key by
-//! which `collection.rs` orders and finds them without a copy. Not part of it: how a volume is
-//! mounted, and who created it.
+//! What makes two resources "the same" (metadata equality, spec §1.6), as bytes by which
+//! `collection.rs` orders and finds them. Not part of it: how a volume is mounted, and who
+//! created it. How the bytes are made is in `encode.rs`.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
+use std::sync::Arc;
 
-use crate::id::{ProviderId, VolumeId};
-use crate::resource::{DiskSource, Reservation, Resource};
+use crate::encode::Encoder;
+use crate::id::VolumeId;
+use crate::resource::Resource;
 use crate::role::Role;
-use crate::value::{Value, ValueKind};
 
 /// The key. Its order puts volumes last, by (role, id), so that one of them is found by a range.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Identity<'a> {
-    volume: Option<(Option<&'a Role>, &'a VolumeId)>,
-    name: &'a str,
-    kind: ValueKind,
-    reservations: &'a [Reservation],
-    has_disk: bool,
-    source: Option<&'a DiskSource>,
-    allocation_role: Option<&'a Role>,
-    revocable: bool,
-    shared: bool,
-    provider_id: Option<&'a ProviderId>,
-    /// The value of what is never divided or merged: there, another value is another thing.
-    whole: Option<&'a Value>,
-}
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(Arc<[u8]>);
 
-/// Anything that a set of resources can be asked by.
-pub(crate) trait Identified {
-    /// Its key.
-    fn identity(&self) -> Identity<'_>;
-}
+impl Key {
+    /// The first byte of the key of every volume, and of no other resource.
+    pub(crate) const VOLUMES: &'static [u8] = &[1];
 
-impl Identified for Resource {
-    fn identity(&self) -> Identity<'_> {
-        Identity {
-            volume: self.volume_id().map(|id| (self.reservation_role(), id)),
-            name: &self.name,
-            kind: self.value.kind(),
-            reservations: &self.reservations,
-            has_disk: self.disk.is_some(),
-            source: self.disk_source(),
-            allocation_role: self.allocation_role.as_ref(),
-            revocable: self.revocable,
-            shared: self.shared,
-            provider_id: self.provider_id.as_ref(),
-            whole: (self.shared || self.is_indivisible()).then_some(&self.value),
-        }
+    pub(crate) fn of(resource: &Resource) -> Self {
+        let mut encoder = Encoder::new();
+        let volume = resource.volume_id().map(|id| (resource.reservation_role(), id));
+        encoder.optional(volume, volume_name);
+        encoder.text(&resource.name);
+        encoder.kind(resource.value.kind());
+        encoder.reservations(&resource.reservations);
+        encoder.flag(resource.disk.is_some());
+        encoder.optional(resource.disk_source(), Encoder::disk_source);
+        encoder.optional_text(resource.allocation_role.as_ref().map(Role::as_str));
+        encoder.flag(resource.revocable);
+        encoder.flag(resource.shared);
+        encoder.optional_text(resource.provider_id.as_ref().map(|id| id.as_str()));
+        // The value of what is never divided or merged: there, another value is another thing.
+        let whole = (resource.shared || resource.is_indivisible()).then_some(&resource.value);
+        encoder.optional(whole, Encoder::value);
+        Self(encoder.finish().into())
+    }
+    pub(crate) fn starts_with(&self, bytes: &[u8]) -> bool {
+        self.0.starts_with(bytes)
+    }
+    /// What the keys of all volumes with this role and id begin with.
+    pub(crate) fn of_volume(role: &Role, id: &VolumeId) -> Vec<u8> {
+        let mut encoder = Encoder::new();
+        encoder.optional(Some((Some(role), id)), volume_name);
+        encoder.finish()
     }
 }
 
-/// The lowest key of all volumes with this role and id.
-pub(crate) struct VolumeProbe<'a> {
-    pub(crate) role: Option<&'a Role>,
-    pub(crate) id: &'a VolumeId,
+fn volume_name(encoder: &mut Encoder, (role, id): (Option<&Role>, &VolumeId)) {
+    encoder.optional_text(role.map(Role::as_str));
+    encoder.text(id.as_str());
 }
 
-impl Identified for VolumeProbe<'_> {
-    fn identity(&self) -> Identity<'_> {
-        Identity {
-            volume: Some((self.role, self.id)),
-            name: "",
-            kind: ValueKind::Scalar,
-            reservations: &[],
-            has_disk: false,
-            source: None,
-            allocation_role: None,
-            revocable: false,
-            shared: false,
-            provider_id: None,
-            whole: None,
-        }
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
     }
 }
 
-impl PartialEq for dyn Identified + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.identity() == other.identity()
-    }
-}
-
-impl Eq for dyn Identified + '_ {}
-
-impl PartialOrd for dyn Identified + '_ {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for dyn Identified + '_ {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.identity().cmp(&other.identity())
-    }
-}
-
-/// One entry of a set: a resource and how often it is there. Compares by identity only.
+/// One entry of a set: a resource and how often it is there. Behind a counter in every set, so
+/// that sets share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) resource: Resource,
     /// Shares of a shared volume, or copies of an equal indivisible thing; 1 for all else.
     pub(crate) count: u64,
-}
-
-impl Identified for Held {
-    fn identity(&self) -> Identity<'_> {
-        self.resource.identity()
-    }
-}
-
-impl<'a> Borrow<dyn Identified + 'a> for Held {
-    fn borrow(&self) -> &(dyn Identified + 'a) {
-        self
-    }
-}
-
-impl PartialEq for Held {
-    fn eq(&self, other: &Self) -> bool {
-        self.identity() == other.identity()
-    }
-}
-
-impl Eq for Held {}
-
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Held {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.identity().cmp(&other.identity())
-    }
 }

@@ -3,9 +3,11 @@
 //!
 //! Reading order: [`id`], [`time`], [`role`], [`value`], [`resource`] (text: `display.rs`),
 //! [`form`] (the three wire formats; in by `upgrade.rs`, out by `downgrade.rs`, leniency in
-//! `lenient.rs`), [`validate`], [`collection`] (key: `identity.rs`, hash: `digest.rs`),
-//! [`operation`], [`conversion`], [`parse`], [`quantity`], [`compatibility`],
-//! [`volume_path`], [`message`] (what master and agent tell each other).
+//! `lenient.rs`), [`operation`], [`validate`] (the rules: `rules.rs`, [`capability`]; quotes in
+//! messages: [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree:
+//! [`persistent`]; hash: `digest.rs`), [`conversion`], [`conflict`], [`stable`] (names of
+//! reservations and volumes), [`parse`], [`quantity`], [`compatibility`], [`volume_path`],
+//! [`message`] (what master and agent tell each other).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -14,12 +16,16 @@
     clippy::match_wildcard_for_single_variants
 )]
 
+pub mod brief;
+pub mod capability;
 pub mod collection;
 pub mod compatibility;
+pub mod conflict;
 pub mod conversion;
 mod digest;
 mod display;
 mod downgrade;
+mod encode;
 pub mod form;
 pub mod id;
 mod identity;
@@ -27,9 +33,12 @@ mod lenient;
 pub mod message;
 pub mod operation;
 pub mod parse;
+pub mod persistent;
 pub mod quantity;
 pub mod resource;
 pub mod role;
+mod rules;
+pub mod stable;
 pub mod time;
 mod upgrade;
 pub mod validate;

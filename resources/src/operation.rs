@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::resource::Resource;
+use crate::role::Role;
 use crate::value::Scalar;
 
 /// A change of an agent's resources that needs no resource provider.
@@ -49,4 +50,36 @@ pub enum Operation {
         /// How much, less than its size.
         subtract: Scalar,
     },
+}
+
+impl Operation {
+    /// The same with every resource allocated to `role` that says nothing of an allocation: what
+    /// a framework leaves out of an ACCEPT (spec §2.1).
+    #[must_use]
+    pub fn allocated_to(self, role: &Role) -> Self {
+        self.map(|resource| Resource {
+            allocation_role: resource.allocation_role.or_else(|| Some(role.clone())),
+            ..resource
+        })
+    }
+    /// The same with no resource allocated: what an agent's total is made of.
+    #[must_use]
+    pub fn unallocated(self) -> Self {
+        self.map(|resource| Resource { allocation_role: None, ..resource })
+    }
+    fn map(self, change: impl Fn(Resource) -> Resource) -> Self {
+        let all = |list: Vec<Resource>| list.into_iter().map(&change).collect();
+        match self {
+            Self::Reserve { resources, source } => {
+                Self::Reserve { resources: all(resources), source: all(source) }
+            }
+            Self::Unreserve { resources } => Self::Unreserve { resources: all(resources) },
+            Self::Create { volumes } => Self::Create { volumes: all(volumes) },
+            Self::Destroy { volumes } => Self::Destroy { volumes: all(volumes) },
+            Self::Grow { volume, addition } => {
+                Self::Grow { volume: change(volume), addition: change(addition) }
+            }
+            Self::Shrink { volume, subtract } => Self::Shrink { volume: change(volume), subtract },
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::brief;
 use crate::collection::Resources;
 use crate::form::{RangeForm, RangesForm, ResourceForm, ScalarForm, SetForm};
 use crate::message::{Attribute, AttributeValue};
@@ -21,15 +22,15 @@ use crate::value::{Range, Ranges, Scalar, ValueKind};
 pub enum InvalidValue {
     #[error("value is empty")]
     Empty,
-    #[error("brackets in '{0}' do not match")]
+    #[error("brackets in '{}' do not match", brief::text(.0))]
     Brackets(String),
-    #[error("bracket inside of '{0}', not at its start")]
+    #[error("bracket inside of '{}', not at its start", brief::text(.0))]
     BracketPosition(String),
-    #[error("'{0}' is no list of ranges such as [1-3,7-9]")]
+    #[error("'{}' is no list of ranges such as [1-3,7-9]", brief::text(.0))]
     Ranges(String),
     #[error("range {begin}-{end} ends before it begins")]
     RangesInverted { begin: u64, end: u64 },
-    #[error("number '{0}' is too close to zero")]
+    #[error("number '{}' is too close to zero", brief::text(.0))]
     Subnormal(String),
 }
 
@@ -37,23 +38,27 @@ pub enum InvalidValue {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum InvalidResources {
-    #[error("resource '{0}' needs exactly one ':'")]
+    #[error("resource '{}' needs exactly one ':'", brief::text(.0))]
     Colon(String),
-    #[error("parentheses in resource '{0}' do not match")]
+    #[error("parentheses in resource '{}' do not match", brief::text(.0))]
     Parentheses(String),
-    #[error("invalid value of resource '{name}': {reason}")]
+    #[error("invalid value of resource '{}': {reason}", brief::text(name))]
     Value { name: String, reason: InvalidValue },
-    #[error("value '{text}' of resource '{name}' is no number, ranges or set")]
+    #[error(
+        "value '{}' of resource '{}' is no number, ranges or set",
+        brief::text(text),
+        brief::text(name)
+    )]
     TypeUnsupported { name: String, text: String },
-    #[error("invalid resource '{name}': {reason}")]
+    #[error("invalid resource '{}': {reason}", brief::text(name))]
     Resource { name: String, reason: InvalidResource },
-    #[error("persistent volume {0} cannot be declared; create it on the running agent")]
+    #[error("persistent volume {} cannot be declared: create it later", brief::resource(.0))]
     PersistentVolume(Box<Resource>),
-    #[error("revocable resource {0} cannot be declared")]
+    #[error("revocable resource {} cannot be declared", brief::resource(.0))]
     Revocable(Box<Resource>),
-    #[error("dynamic reservation {0} cannot be declared; reserve on the running agent")]
+    #[error("dynamic reservation {} cannot be declared: reserve it later", brief::resource(.0))]
     DynamicReservation(Box<Resource>),
-    #[error("resource '{name}' has values of the types {first} and {second}")]
+    #[error("resource '{}' has values of the types {first} and {second}", brief::text(name))]
     TypeConflict { name: String, first: ValueKind, second: ValueKind },
 }
 
@@ -61,19 +66,19 @@ pub enum InvalidResources {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum InvalidAttributes {
-    #[error("attribute '{0}' is not name:value")]
+    #[error("attribute '{}' is not name:value", brief::text(.0))]
     Format(String),
-    #[error("attribute '{name}' has a set as its value")]
+    #[error("attribute '{}' has a set as its value", brief::text(name))]
     Set { name: String },
-    #[error("invalid value of attribute '{name}': {reason}")]
+    #[error("invalid value of attribute '{}': {reason}", brief::text(name))]
     Value { name: String, reason: InvalidValue },
-    #[error("value {value} of attribute '{name}' is out of range")]
+    #[error("value {value} of attribute '{}' is out of range", brief::text(name))]
     Range { name: String, value: String },
 }
 
 /// Why a text is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{text}' is no duration such as 250ms, 1.5secs, 10mins or 2weeks")]
+#[error("'{}' is no duration such as 250ms, 1.5secs, 10mins or 2weeks", brief::text(text))]
 pub struct InvalidDuration {
     /// The text.
     pub text: String,
@@ -278,7 +283,12 @@ fn attribute(item: &str) -> Result<Attribute, InvalidAttributes> {
         Ok(ParsedValue::Text(text)) => AttributeValue::Text(text),
         Ok(ParsedValue::Scalar(number)) => match Scalar::from_f64(number) {
             Some(scalar) => AttributeValue::Scalar(scalar),
-            None => return Err(InvalidAttributes::Range { name, value: number.to_string() }),
+            None => {
+                return Err(InvalidAttributes::Range {
+                    name,
+                    value: brief::number(number).to_string(),
+                });
+            }
         },
     };
     Ok(Attribute { name, value })

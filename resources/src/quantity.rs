@@ -7,19 +7,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::brief;
 use crate::collection::Resources;
 use crate::parse::{self, InvalidValue, ParsedValue};
 use crate::resource::Resource;
-use crate::value::{Scalar, Value};
+use crate::value::{Scalar, Value, ValueKind};
 
 /// Why a text is no list of amounts.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidQuantities {
     /// Not `name:value`.
-    #[error("quantity '{0}' needs exactly one ':'")]
+    #[error("quantity '{}' needs exactly one ':'", brief::text(.0))]
     Colon(String),
     /// The value is malformed.
-    #[error("invalid value of '{name}': {reason}")]
+    #[error("invalid value of '{}': {reason}", brief::text(name))]
     Value {
         /// Whose value.
         name: String,
@@ -27,7 +28,7 @@ pub enum InvalidQuantities {
         reason: InvalidValue,
     },
     /// The value is no number, negative, or too large.
-    #[error("value '{text}' of '{name}' is no amount")]
+    #[error("value '{}' of '{}' is no amount", brief::text(text), brief::text(name))]
     NotScalar {
         /// Whose value.
         name: String,
@@ -35,8 +36,42 @@ pub enum InvalidQuantities {
         text: String,
     },
     /// A limit is given twice.
-    #[error("limit of '{0}' is given twice")]
+    #[error("limit of '{}' is given twice", brief::text(.0))]
     Duplicate(String),
+}
+
+impl Resources {
+    /// The sum of all amounts of this name, `None` when there is none. A shared volume
+    /// counts once.
+    #[must_use]
+    pub fn scalar(&self, name: &str) -> Option<Scalar> {
+        let named = self.iter().filter(|resource| resource.name == name);
+        named.filter_map(|resource| resource.value.as_scalar()).reduce(Scalar::saturating_add)
+    }
+    /// Sums per name: amounts, counts of numbers and items. A shared volume counts once.
+    #[must_use]
+    pub fn quantities(&self) -> BTreeMap<String, Scalar> {
+        let mut sums: BTreeMap<String, Value> = BTreeMap::new();
+        for resource in self.iter() {
+            let quantity = Value::Scalar(resource.value.quantity());
+            sums.entry(resource.name.clone())
+                .and_modify(|sum| *sum = sum.add(&quantity))
+                .or_insert(quantity);
+        }
+        sums.into_iter().map(|(name, sum)| (name, sum.quantity())).collect()
+    }
+    /// The amounts alone: name and size, without reservations, disks and markers. A shared
+    /// volume counts once.
+    #[must_use]
+    pub fn stripped_scalars(&self) -> Self {
+        let amounts = self.iter().filter(|resource| resource.value.as_scalar().is_some());
+        amounts.map(|r| Resource::plain(r.name.clone(), r.value.clone())).collect()
+    }
+    /// Kind of value per name.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeMap<&str, ValueKind> {
+        self.iter().map(|resource| (resource.name.as_str(), resource.value.kind())).collect()
+    }
 }
 
 /// Amounts per name. Never holds a zero.

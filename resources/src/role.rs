@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::brief;
+
 /// Longest role in bytes, so that a volume's directory name fits NAME_MAX (decisions, part E).
 pub const ROLE_BYTES_MAX: usize = 200;
 
@@ -27,19 +29,19 @@ pub enum InvalidRole {
         bytes: usize,
     },
     /// Starts or ends with a slash, or has an empty component.
-    #[error("role '{0}' has a slash at its start or end, or two in a row")]
+    #[error("role '{}' has a slash at its start or end, or two in a row", brief::text(.0))]
     Slash(String),
     /// A component is `.` or `..`.
-    #[error("role '{0}' has a component of dots only")]
+    #[error("role '{}' has a component of dots only", brief::text(.0))]
     Dot(String),
     /// A component of a longer path is `*`.
-    #[error("role '{0}' has the component '*'")]
+    #[error("role '{}' has the component '*'", brief::text(.0))]
     Star(String),
     /// A component starts with a dash.
-    #[error("role '{0}' has a component that starts with '-'")]
+    #[error("role '{}' has a component that starts with '-'", brief::text(.0))]
     Dash(String),
-    /// Holds white space or DEL.
-    #[error("role '{0}' holds white space or DEL")]
+    /// Holds white space, DEL or another control character.
+    #[error("role '{}' holds white space or a control character", brief::text(.0))]
     Whitespace(String),
 }
 
@@ -59,7 +61,8 @@ impl Role {
         if text == "*" {
             return Ok(Self(text));
         }
-        if text.contains(['\t', '\n', '\u{b}', '\u{c}', '\r', ' ', '\u{7f}']) {
+        // Mesos lists six of them; NUL and the others would end up in the name of a directory.
+        if text.contains(|c: char| c.is_control() || c == ' ') {
             return Err(InvalidRole::Whitespace(text));
         }
         for component in text.split('/') {

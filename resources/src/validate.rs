@@ -1,17 +1,21 @@
-//! What is wrong with a resource or an operation: the errors, and every rule of the operator
-//! path (spec §1.5, §2.2) that needs no state of an agent. Sets and quantities are judged in
-//! `conversion.rs`.
+//! What is wrong with a resource or an operation in itself: the errors, and the two ways in, for
+//! operators and for frameworks. The rules (spec §2.2) are in `rules.rs`; what needs the state
+//! of an agent is in `conflict.rs` (volumes) and `conversion.rs` (sets and quantities).
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::collection::Resources;
+use crate::brief;
+use crate::capability::{AgentCapability, FrameworkCapability};
+use crate::form::ResourceForm;
 use crate::id::{InvalidId, Principal, VolumeId};
 use crate::operation::Operation;
-use crate::resource::{Disk, DiskSourceKind, Reservation, Resource, VolumeMode};
+use crate::resource::{DiskSourceKind, Resource};
 use crate::role::{InvalidRole, Role};
+use crate::rules;
 use crate::value::{Range, Scalar};
 
 /// Labels of one reservation at most (decisions, part E).
@@ -25,7 +29,7 @@ pub const LABEL_BYTES_MAX: usize = 4096;
 pub enum InvalidResource {
     #[error("missing required field '{field}'")]
     MissingField { field: &'static str },
-    #[error("'{name}' is no value of the required field '{field}'")]
+    #[error("'{}' is no value of the required field '{field}'", brief::text(name))]
     UnknownEnumerator { field: &'static str, name: String },
     #[error("resource has an empty name")]
     EmptyName,
@@ -33,9 +37,9 @@ pub enum InvalidResource {
     UnsupportedType { kind: String },
     #[error("a SCALAR resource needs 'scalar', and no 'ranges' or 'set'")]
     ScalarFields,
-    #[error("scalar {value} does not fit into 64 bits of thousandths")]
+    #[error("scalar {} is no amount that fits into 64 bits of thousandths", brief::number(*value))]
     ScalarRange { value: f64 },
-    #[error("scalar {value} is negative, or rounds to nothing")]
+    #[error("scalar {} is negative, or rounds to nothing", brief::number(*value))]
     ScalarNotPositive { value: f64 },
     #[error("a RANGES resource needs 'ranges' with begin and end, and no 'scalar' or 'set'")]
     RangesFields,
@@ -45,9 +49,9 @@ pub enum InvalidResource {
     RangesOverlap { first: Range, second: Range },
     #[error("a SET resource needs 'set', and no 'scalar' or 'ranges'")]
     SetFields,
-    #[error("set holds '{item}' twice")]
+    #[error("set holds '{}' twice", brief::text(item))]
     SetDuplicate { item: String },
-    #[error("'disk' is set for the resource '{name}', which is no disk")]
+    #[error("'disk' is set for the resource '{}', which is no disk", brief::text(name))]
     DiskInfoNotDisk { name: String },
     #[error("disk source type {kind} is not supported")]
     DiskSourceType { kind: String },
@@ -57,7 +61,7 @@ pub enum InvalidResource {
     DiskSourceMountForbidden { kind: DiskSourceKind },
     #[error("invalid persistence id: {0}")]
     VolumeId(#[source] InvalidId),
-    #[error("'host_path' is set to '{path}' in a volume")]
+    #[error("'host_path' is set to '{}' in a volume", brief::text(path))]
     VolumeHostPath { path: String },
     #[error("invalid role: {0}")]
     Role(#[source] InvalidRole),
@@ -65,17 +69,23 @@ pub enum InvalidResource {
     LegacyReservationType,
     #[error("'role' of 'reservation' is set, which belongs into 'reservations'")]
     LegacyReservationRole,
-    #[error("role '*' cannot be reserved")]
+    #[error("role \"*\" cannot be reserved")]
     StarCannotBeReserved,
     #[error("reservation without 'type'")]
     ReservationTypeMissing,
     #[error("reservation without 'role'")]
     ReservationRoleMissing,
-    #[error("refined reservation for '{role}' is STATIC")]
+    #[error("refined reservation for '{}' is STATIC", brief::text(role.as_str()))]
     RefinementStatic { role: Role },
-    #[error("role '{above}' of a refined reservation is not below '{below}'")]
+    #[error(
+        "role '{}' of a refined reservation is not below '{}'",
+        brief::text(above.as_str()), brief::text(below.as_str())
+    )]
     RefinementNotSubrole { below: Role, above: Role },
-    #[error("'role' is '{role}', but 'reservations' says '{reserved}'")]
+    #[error(
+        "'role' is '{}', but 'reservations' says '{}'",
+        brief::text(role), brief::text(reserved.as_str())
+    )]
     EndpointRoleMismatch { role: String, reserved: Role },
     #[error("'reservation' is set for a STATIC reservation")]
     EndpointStaticWithReservation,
@@ -89,10 +99,57 @@ pub enum InvalidResource {
     EndpointRoleWithRefinement,
     #[error("'reservation' is set beside refined reservations")]
     EndpointReservationWithRefinement,
-    #[error("resource '{name}' is no persistent volume, so it cannot be shared")]
+    #[error("resource '{}' is no persistent volume, so it cannot be shared", brief::text(name))]
     NotShareable { name: String },
     #[error("invalid provider id: {0}")]
     ProviderId(#[source] InvalidId),
+}
+
+/// An object of a list that is no resource.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{list}[{index}]: {reason}")]
+pub struct InvalidElement {
+    /// Which list.
+    pub list: ListField,
+    /// Its position there, from 0.
+    pub index: usize,
+    /// What is wrong with it.
+    pub reason: InvalidResource,
+}
+
+/// Takes a list of the wire.
+///
+/// # Errors
+/// The first object that is no resource, with its position.
+pub fn resources(
+    list: ListField,
+    forms: impl IntoIterator<Item = ResourceForm>,
+) -> Result<Vec<Resource>, InvalidElement> {
+    let read = |(index, form)| {
+        Resource::try_from(form).map_err(|reason| InvalidElement { list, index, reason })
+    };
+    forms.into_iter().enumerate().map(read).collect()
+}
+
+/// The lists of resources that operations carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ListField {
+    /// Of RESERVE and UNRESERVE.
+    Resources,
+    /// Of RESERVE.
+    Source,
+    /// Of CREATE and DESTROY.
+    Volumes,
+}
+
+impl fmt::Display for ListField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resources => "resources",
+            Self::Source => "source",
+            Self::Volumes => "volumes",
+        })
+    }
 }
 
 /// Why an operation is malformed, whatever the agent has.
@@ -101,296 +158,201 @@ pub enum InvalidResource {
 pub enum InvalidOperation {
     #[error("no resources are given")]
     Empty,
-    #[error("the size of {0} must be more than nothing")]
+    #[error("{list}[{index}]: {reason}")]
+    Element { list: ListField, index: usize, reason: Box<InvalidOperation> },
+    #[error("the size of {} must be more than nothing", brief::resource(.0))]
     NoSize(Box<Resource>),
     #[error("the 'gpus' resource must be a whole number, not {0}")]
     FractionalGpus(Scalar),
-    #[error("persistent volume {0} cannot be created from revocable resources")]
+    #[error(
+        "persistent volumes cannot be created from revocable resources: {}",
+        brief::resource(.0)
+    )]
     RevocableVolume(Box<Resource>),
-    #[error("persistent volume {0} cannot be created from unreserved resources")]
+    #[error(
+        "persistent volumes cannot be created from unreserved resources: {}",
+        brief::resource(.0)
+    )]
     UnreservedVolume(Box<Resource>),
-    #[error("expecting 'volume' to be set for persistent volume {0}")]
+    #[error("expecting 'volume' to be set for persistent volume {}", brief::resource(.0))]
     VolumeMissing(Box<Resource>),
-    #[error("non-persistent volume is not supported: {0}")]
+    #[error("non-persistent volume not supported: {}", brief::resource(.0))]
     VolumeWithoutPersistence(Box<Resource>),
-    #[error("'disk' is set but empty in {0}")]
+    #[error("'disk' is set but empty in {}", brief::resource(.0))]
     EmptyDisk(Box<Resource>),
-    #[error("dynamically reserved resource {0} cannot be revocable")]
+    #[error("dynamically reserved resource {} cannot be revocable", brief::resource(.0))]
     RevocableReservation(Box<Resource>),
-    #[error("{labels} labels on a reservation for '{role}', more than {LABELS_MAX}")]
+    #[error(
+        "{labels} labels on a reservation for '{}', more than {LABELS_MAX}",
+        brief::text(role.as_str())
+    )]
     TooManyLabels { role: Role, labels: usize },
-    #[error("label with {bytes} bytes on a reservation for '{role}', more than {LABEL_BYTES_MAX}")]
+    #[error(
+        "label with {bytes} bytes on a reservation for '{}', more than {LABEL_BYTES_MAX}",
+        brief::text(role.as_str())
+    )]
     LabelTooLong { role: Role, bytes: usize },
-    #[error("'allocation_info' is set in {0}, which an operator cannot")]
+    #[error("'allocation_info' is set in {}, which an operator cannot", brief::resource(.0))]
     Allocated(Box<Resource>),
     #[error("the resources belong to several resource providers")]
     SeveralProviders,
-    #[error("resource {0} is not dynamically reserved")]
+    #[error("resource {} is not dynamically reserved", brief::resource(.0))]
     NotDynamicallyReserved(Box<Resource>),
-    #[error("reservation of {resource} must have the principal '{principal}' of the caller")]
+    #[error(
+        "reservation of {} names {}, not the principal '{principal}' of the caller",
+        brief::resource(resource),
+        named(rules::reserver(resource))
+    )]
     ReservationPrincipal { resource: Box<Resource>, principal: Principal },
-    #[error("persistent volume {0} cannot be reserved or unreserved; destroy it first")]
+    #[error(
+        "persistent volume {} cannot be reserved or unreserved; destroy it first",
+        brief::resource(.0)
+    )]
     PersistentVolume(Box<Resource>),
     #[error("the resources carry different reservations")]
     DifferentReservations,
     #[error("'source' and 'resources' differ in more than their reservations")]
     DifferentSource,
-    #[error("resource {0} is not a persistent volume")]
+    #[error("a STATIC reservation can only be made or lifted by the agent's command line")]
+    StaticReservation,
+    #[error("resource {} is not a persistent volume", brief::resource(.0))]
     NotPersistentVolume(Box<Resource>),
-    #[error("persistent volume {0} is read-only: the mode must be RW")]
+    #[error(
+        "read-only persistent volume not supported: the mode of {} must be RW",
+        brief::resource(.0)
+    )]
     ReadOnlyVolume(Box<Resource>),
-    #[error("volume {resource} must have the principal '{principal}' of the caller")]
+    #[error(
+        "persistent volume {} names {}, not the principal '{principal}' of the caller",
+        brief::resource(resource),
+        named(rules::creator(resource))
+    )]
     VolumePrincipal { resource: Box<Resource>, principal: Principal },
-    #[error("container path '{path}' is no single relative name")]
+    #[error("container path '{}' is no single relative name", brief::text(path))]
     ContainerPath { path: String },
-    #[error("persistence id '{id}' is used twice for the role '{role}'")]
+    #[error(
+        "persistence ID '{}' is not unique: it is used twice for the role '{}'",
+        brief::text(id.as_str()), brief::text(role.as_str())
+    )]
     DuplicateVolume { role: Role, id: VolumeId },
-    #[error("volume {0} belongs to a resource provider, which cannot resize it")]
+    #[error(
+        "volume {} belongs to a resource provider, which cannot resize it",
+        brief::resource(.0)
+    )]
     ProviderVolume(Box<Resource>),
-    #[error("shared volume {0} cannot be resized")]
+    #[error("shared volume {} cannot be resized", brief::resource(.0))]
     SharedResize(Box<Resource>),
-    #[error("the addition {addition} cannot be merged into the volume {volume}")]
+    #[error(
+        "the addition {} cannot be merged into the volume {}",
+        brief::resource(addition),
+        brief::resource(volume)
+    )]
     NotAddable { volume: Box<Resource>, addition: Box<Resource> },
-    #[error("MOUNT volume {0} cannot be shrunk")]
+    #[error("MOUNT volume {} cannot be shrunk", brief::resource(.0))]
     MountShrink(Box<Resource>),
-    #[error("cannot shrink {volume} by {subtract}: more than 0 and less than its size")]
+    #[error(
+        "cannot shrink {} by {subtract}: more than 0 and less than its size",
+        brief::resource(volume)
+    )]
     ShrinkSize { volume: Box<Resource>, subtract: Scalar },
+    #[error("'source' of RESERVE is not implemented for frameworks")]
+    SourceUnsupported,
+    #[error("resource {} is not allocated to a role of the framework", brief::resource(.0))]
+    NotAllocated(Box<Resource>),
+    #[error(
+        "resource {} is allocated to the role '{role}', which the framework does not have",
+        brief::resource(resource)
+    )]
+    FrameworkRole { resource: Box<Resource>, role: Role },
+    #[error(
+        "resource {} is allocated to the role '{allocated}', not to '{offered}' of the offer",
+        brief::resource(resource)
+    )]
+    OtherAllocation { resource: Box<Resource>, allocated: Role, offered: Role },
+    #[error(
+        "resource {} is allocated to the role '{allocated}' but reserved for another",
+        brief::resource(resource)
+    )]
+    ReservationRole { resource: Box<Resource>, allocated: Role },
+    #[error(
+        "shared volume {} needs the framework capability SHARED_RESOURCES",
+        brief::resource(.0)
+    )]
+    SharedUnsupported(Box<Resource>),
+    #[error(
+        "{} needs the capability {capability}, which the agent lacks",
+        brief::resource(resource)
+    )]
+    AgentLacks { resource: Box<Resource>, capability: AgentCapability },
+}
+
+/// How a message says whose a reservation or volume is.
+fn named(principal: Option<&Principal>) -> String {
+    match principal {
+        Some(principal) => format!("the principal '{}'", brief::text(principal.as_str())),
+        None => "no principal".to_owned(),
+    }
+}
+
+impl InvalidOperation {
+    /// Where in the request, when what is wrong lies in one element of a list.
+    #[must_use]
+    pub fn place(&self) -> Option<(ListField, usize)> {
+        if let Self::Element { list, index, .. } = self {
+            return Some((*list, *index));
+        }
+        None
+    }
+    /// What is wrong, without where.
+    #[must_use]
+    pub fn reason(&self) -> &Self {
+        if let Self::Element { reason, .. } = self { reason.reason() } else { self }
+    }
+}
+
+/// Who sends an ACCEPT, and what its offers are allocated to.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameworkCaller<'a> {
+    /// `FrameworkInfo.principal`, set or filled in at SUBSCRIBE, with or without authentication.
+    pub principal: Option<&'a Principal>,
+    /// The roles that it is subscribed with.
+    pub roles: &'a BTreeSet<Role>,
+    /// The role that all accepted offers are allocated to.
+    pub allocation_role: &'a Role,
+    /// What it can cope with.
+    pub capabilities: &'a BTreeSet<FrameworkCapability>,
 }
 
 /// Checks an operator's operation by itself. `caller` is the authenticated principal.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// The first rule that is broken, with its place when it lies in a list.
 pub fn operation(
     operation: &Operation,
     caller: Option<&Principal>,
 ) -> Result<(), InvalidOperation> {
-    match operation {
-        Operation::Reserve { resources, source } => reserve(resources, source, caller),
-        Operation::Unreserve { resources } => unreserve(resources),
-        Operation::Create { volumes } => create(volumes, caller),
-        Operation::Destroy { volumes } => destroy(volumes),
-        Operation::Grow { volume, addition } => grow(volume, addition),
-        Operation::Shrink { volume, subtract } => shrink(volume, *subtract),
-    }
+    rules::check(operation, rules::Caller::Operator(caller))
 }
 
-fn reserve(
-    resources: &[Resource],
-    source: &[Resource],
-    caller: Option<&Principal>,
+/// Checks an operation of an ACCEPT by itself. `allocation_info` must be filled in where the
+/// framework left it out: `Operation::allocated_to`.
+///
+/// # Errors
+/// The first rule that is broken, with its place when it lies in a list.
+pub fn framework_operation(
+    operation: &Operation,
+    caller: &FrameworkCaller<'_>,
 ) -> Result<(), InvalidOperation> {
-    list(resources)?;
-    source.iter().try_for_each(resource)?;
-    if !source.is_empty() {
-        re_reserve(resources, source)?;
-    }
-    single_provider(resources.iter().chain(source))?;
-    for resource in resources {
-        if !resource.is_dynamically_reserved() {
-            return Err(InvalidOperation::NotDynamicallyReserved(boxed(resource)));
-        }
-        let top = resource.reservations.last();
-        if let Some(principal) = differs(caller, top.and_then(|top| top.principal.as_ref())) {
-            let resource = boxed(resource);
-            return Err(InvalidOperation::ReservationPrincipal { resource, principal });
-        }
-    }
-    // Its directory depends on the top role: the data would be lost (decisions A10).
-    resources.iter().chain(source).try_for_each(|resource| {
-        let volume = resource.is_persistent_volume();
-        if volume { Err(InvalidOperation::PersistentVolume(boxed(resource))) } else { Ok(()) }
-    })
+    rules::check(operation, rules::Caller::Framework(caller))
 }
 
-fn re_reserve(resources: &[Resource], source: &[Resource]) -> Result<(), InvalidOperation> {
-    let same_stack =
-        |list: &[Resource]| list.windows(2).all(|p| p[0].reservations == p[1].reservations);
-    if !same_stack(source) || !same_stack(resources) {
-        return Err(InvalidOperation::DifferentReservations);
-    }
-    let unreserved =
-        |list: &[Resource]| list.iter().map(Resource::to_unreserved).collect::<Resources>();
-    if unreserved(source) != unreserved(resources) {
-        return Err(InvalidOperation::DifferentSource);
-    }
-    Ok(())
-}
-
-fn unreserve(resources: &[Resource]) -> Result<(), InvalidOperation> {
-    list(resources)?;
-    single_provider(resources)?;
-    for resource in resources {
-        if !resource.is_dynamically_reserved() {
-            return Err(InvalidOperation::NotDynamicallyReserved(boxed(resource)));
-        }
-        if resource.is_persistent_volume() {
-            return Err(InvalidOperation::PersistentVolume(boxed(resource)));
-        }
-    }
-    Ok(())
-}
-
-fn create(volumes: &[Resource], caller: Option<&Principal>) -> Result<(), InvalidOperation> {
-    list(volumes)?;
-    single_provider(volumes)?;
-    let mut names = BTreeSet::new();
-    for volume in volumes {
-        writable_volume(volume)?;
-        if let Some((role, id)) = volume.reservation_role().zip(volume.volume_id())
-            && !names.insert((role, id))
-        {
-            return Err(InvalidOperation::DuplicateVolume { role: role.clone(), id: id.clone() });
-        }
-        let disk = volume.disk.as_ref();
-        let creator = disk.and_then(|disk| disk.persistence.as_ref()?.principal.as_ref());
-        if let Some(principal) = differs(caller, creator) {
-            let resource = boxed(volume);
-            return Err(InvalidOperation::VolumePrincipal { resource, principal });
-        }
-        // A task sees the volume under one name in its sandbox (decisions A6).
-        let path = disk.and_then(|disk| Some(disk.volume.as_ref()?.container_path.as_str()));
-        let path = path.unwrap_or_default();
-        if path.contains('/') || matches!(path, "" | "." | "..") {
-            return Err(InvalidOperation::ContainerPath { path: path.to_owned() });
-        }
-    }
-    Ok(())
-}
-
-fn destroy(volumes: &[Resource]) -> Result<(), InvalidOperation> {
-    list(volumes)?;
-    single_provider(volumes)?;
-    volumes.iter().try_for_each(writable_volume)
-}
-
-fn grow(volume: &Resource, addition: &Resource) -> Result<(), InvalidOperation> {
-    resizable(volume)?;
-    resource(addition)?;
-    has_size(addition)?;
-    let plain = volume.to_plain_disk();
-    let merged: Resources = [&plain, addition].into_iter().collect();
-    if merged.len() != 1 {
-        let [volume, addition] = [volume, addition].map(boxed);
-        return Err(InvalidOperation::NotAddable { volume, addition });
-    }
-    Ok(())
-}
-
-fn shrink(volume: &Resource, subtract: Scalar) -> Result<(), InvalidOperation> {
-    resizable(volume)?;
-    if volume.disk_source().is_some_and(|source| source.kind == DiskSourceKind::Mount) {
-        return Err(InvalidOperation::MountShrink(boxed(volume)));
-    }
-    let size = volume.value.as_scalar().unwrap_or_default();
-    if !subtract.is_positive() || subtract >= size {
-        return Err(InvalidOperation::ShrinkSize { volume: boxed(volume), subtract });
-    }
-    Ok(())
-}
-
-fn resizable(volume: &Resource) -> Result<(), InvalidOperation> {
-    resource(volume)?;
-    if volume.provider_id.is_some() {
-        return Err(InvalidOperation::ProviderVolume(boxed(volume)));
-    }
-    writable_volume(volume)?;
-    if volume.shared {
-        return Err(InvalidOperation::SharedResize(boxed(volume)));
-    }
-    Ok(())
-}
-
-fn list(resources: &[Resource]) -> Result<(), InvalidOperation> {
-    if resources.is_empty() {
-        return Err(InvalidOperation::Empty);
-    }
-    resources.iter().try_for_each(resource)
-}
-
-/// The operation-level check of one resource (spec §1.5, end).
-fn resource(resource: &Resource) -> Result<(), InvalidOperation> {
-    if let Some(gpus) =
-        resource.value.as_scalar().filter(|s| resource.name == "gpus" && !s.is_whole())
-    {
-        return Err(InvalidOperation::FractionalGpus(gpus));
-    }
-    if let Some(held) = &resource.disk {
-        disk(resource, held)?;
-    }
-    if resource.revocable && resource.is_dynamically_reserved() {
-        return Err(InvalidOperation::RevocableReservation(boxed(resource)));
-    }
-    if resource.allocation_role.is_some() {
-        return Err(InvalidOperation::Allocated(boxed(resource)));
-    }
-    resource.reservations.iter().try_for_each(labels)
-}
-
-fn disk(resource: &Resource, disk: &Disk) -> Result<(), InvalidOperation> {
-    match (&disk.persistence, &disk.volume, &disk.source) {
-        (Some(_), _, _) if resource.revocable => {
-            Err(InvalidOperation::RevocableVolume(boxed(resource)))
-        }
-        (Some(_), _, _) if !resource.is_reserved() => {
-            Err(InvalidOperation::UnreservedVolume(boxed(resource)))
-        }
-        (Some(_), None, _) => Err(InvalidOperation::VolumeMissing(boxed(resource))),
-        (None, Some(_), _) => Err(InvalidOperation::VolumeWithoutPersistence(boxed(resource))),
-        (None, None, None) => Err(InvalidOperation::EmptyDisk(boxed(resource))),
-        (Some(_), Some(_), _) | (None, None, Some(_)) => Ok(()),
-    }
-}
-
-fn labels(reservation: &Reservation) -> Result<(), InvalidOperation> {
-    let list = reservation.labels.as_slice();
-    let role = || reservation.role.clone();
-    if list.len() > LABELS_MAX {
-        return Err(InvalidOperation::TooManyLabels { role: role(), labels: list.len() });
-    }
-    let bytes = |value: &Option<String>| value.as_ref().map_or(0, String::len);
-    let longest = list.iter().map(|label| label.key.len() + bytes(&label.value)).max();
-    match longest {
-        Some(bytes) if bytes > LABEL_BYTES_MAX => {
-            Err(InvalidOperation::LabelTooLong { role: role(), bytes })
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// A volume that may be made, removed or resized. One without a size would be no entry of any
-/// set, and yet name a directory.
-fn writable_volume(volume: &Resource) -> Result<(), InvalidOperation> {
-    has_size(volume)?;
-    let mount = volume.disk.as_ref().and_then(|disk| disk.volume.as_ref());
-    match mount {
-        Some(mount) if volume.is_persistent_volume() => match mount.mode {
-            VolumeMode::Rw => Ok(()),
-            VolumeMode::Ro => Err(InvalidOperation::ReadOnlyVolume(boxed(volume))),
-        },
-        Some(_) | None => Err(InvalidOperation::NotPersistentVolume(boxed(volume))),
-    }
-}
-
-fn has_size(resource: &Resource) -> Result<(), InvalidOperation> {
-    if resource.value.is_empty() {
-        return Err(InvalidOperation::NoSize(boxed(resource)));
-    }
-    Ok(())
-}
-
-fn single_provider<'a>(
-    resources: impl IntoIterator<Item = &'a Resource>,
+/// Checks that the agent can cope with the operation.
+///
+/// # Errors
+/// The first capability that it lacks.
+pub fn agent_capabilities(
+    operation: &Operation,
+    has: &BTreeSet<AgentCapability>,
 ) -> Result<(), InvalidOperation> {
-    let providers: BTreeSet<_> = resources.into_iter().map(|r| &r.provider_id).collect();
-    if providers.len() > 1 { Err(InvalidOperation::SeveralProviders) } else { Ok(()) }
-}
-
-/// The caller's principal, when there is one and the resource has another or none.
-fn differs(caller: Option<&Principal>, named: Option<&Principal>) -> Option<Principal> {
-    caller.filter(|caller| named != Some(caller)).cloned()
-}
-
-fn boxed(resource: &Resource) -> Box<Resource> {
-    Box::new(resource.clone())
+    rules::agent_capabilities(operation, has)
 }

@@ -81,6 +81,17 @@ fn re_reserve() {
     check(with(vec![cpus(1.0, ""), cpus(1.0, "")]), "ok");
     check(with(vec![cpus(1.0, "")]), "differ in more than");
     check(with(vec![cpus(1.0, ""), cpus(1.0, STATIC)]), "different reservations");
+    check(with(vec![cpus(2.0, &OPS.replace("ads", "web"))]), "ok");
+    // An agent could not restart with these: its command line declares something else.
+    check(with(vec![cpus(2.0, STATIC)]), "STATIC reservation can only be");
+    let eng = STATIC.replace("ads", "eng");
+    let refined = |role: &str| cpus(2.0, &format!("{eng}, {}", OPS.replace("ads", role)));
+    let reserve = |source: Vec<Resource>, target: Resource| Operation::Reserve {
+        resources: vec![target],
+        source,
+    };
+    check(reserve(vec![cpus(2.0, "")], refined("eng/a")), "STATIC reservation can only be");
+    check(reserve(vec![refined("eng/b")], refined("eng/a")), "ok");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Which error of the crate is which error class of the case set.
 
+use resources::capability::AgentCapability;
+use resources::conflict::VolumeConflict;
 use resources::conversion::{Incompatible, Unconvertible};
 use resources::parse::{InvalidAttributes, InvalidResources, InvalidValue};
 use resources::quantity::InvalidQuantities;
+use resources::resource::Resource;
 use resources::role::InvalidRole;
-use resources::validate::InvalidResource;
+use resources::validate::{InvalidOperation, InvalidResource};
 
 /// An error with a class.
 pub(crate) trait Classed {
@@ -44,7 +47,9 @@ impl Classed for InvalidResource {
             Self::EndpointRoleWithRefinement => "ENDPOINT_ROLE_WITH_REFINEMENT",
             Self::EndpointReservationWithRefinement => "ENDPOINT_RESERVATION_WITH_REFINEMENT",
             Self::NotShareable { .. } => "NOT_SHAREABLE",
-            Self::VolumeId(_) | Self::VolumeHostPath { .. } | Self::ProviderId(_) => "OWN_RULE",
+            Self::VolumeId(_) => "PV_ID_INVALID",
+            Self::VolumeHostPath { .. } => "PV_HOST_PATH",
+            Self::ProviderId(_) => "OWN_RULE",
         }
     }
 }
@@ -137,5 +142,80 @@ impl Classed for Incompatible {
 impl Classed for resources::compatibility::Incompatibility {
     fn class(&self) -> &'static str {
         "INCOMPATIBLE"
+    }
+}
+
+impl Classed for InvalidOperation {
+    fn class(&self) -> &'static str {
+        let principal = |named: Option<_>| match named {
+            Some(_) => "PRINCIPAL_MISMATCH",
+            None => "PRINCIPAL_MISSING",
+        };
+        let reserver = |resource: &Resource| resource.reservations.last()?.principal.clone();
+        let creator =
+            |volume: &Resource| volume.disk.as_ref()?.persistence.as_ref()?.principal.clone();
+        match self {
+            Self::Element { reason, .. } => reason.class(),
+            Self::Empty => "NO_RESOURCES",
+            // In CREATE and DESTROY there is no case: only GROW_VOLUME's addition has one.
+            Self::NoSize(_) => "GROW_ADDITION_NOT_POSITIVE",
+            Self::FractionalGpus(_) => "GPUS_NOT_INTEGER",
+            Self::RevocableVolume(_) => "PV_REVOCABLE",
+            Self::UnreservedVolume(_) => "PV_UNRESERVED",
+            Self::VolumeMissing(_) => "PV_VOLUME_MISSING",
+            Self::VolumeWithoutPersistence(_) => "NON_PERSISTENT_VOLUME",
+            Self::RevocableReservation(_) => "DYNAMIC_REVOCABLE",
+            Self::Allocated(_) => "OPERATOR_ALLOCATED_RESOURCE",
+            Self::SeveralProviders => "PROVIDER_MIXED",
+            Self::NotDynamicallyReserved(_) => "NOT_DYNAMICALLY_RESERVED",
+            Self::ReservationPrincipal { resource, .. } => principal(reserver(resource)),
+            Self::VolumePrincipal { resource, .. } => principal(creator(resource)),
+            Self::DifferentReservations => "RESERVE_MIXED_RESERVATIONS",
+            Self::DifferentSource => "RESERVE_QUANTITY_MISMATCH",
+            Self::NotPersistentVolume(_) => "NOT_PV",
+            Self::ReadOnlyVolume(_) => "PV_READ_ONLY",
+            Self::ContainerPath { .. } => "PV_CONTAINER_PATH",
+            Self::DuplicateVolume { .. } => "PV_ID_DUPLICATE",
+            Self::ProviderVolume(_) => "RESIZE_RESOURCE_PROVIDER",
+            Self::SharedResize(_) => "RESIZE_SHARED",
+            Self::NotAddable { .. } => "GROW_INCOMPATIBLE",
+            Self::MountShrink(_) => "SHRINK_MOUNT",
+            Self::ShrinkSize { subtract, .. } if subtract.is_positive() => {
+                "SHRINK_SUBTRACT_TOO_LARGE"
+            }
+            Self::ShrinkSize { .. } => "SHRINK_SUBTRACT_NOT_POSITIVE",
+            Self::SourceUnsupported => "RESERVE_UPDATE_UNSUPPORTED",
+            Self::FrameworkRole { .. } => "ROLE_NOT_IN_FRAMEWORK",
+            Self::OtherAllocation { .. } => "ALLOCATION_ROLES_MIXED",
+            Self::ReservationRole { .. } => "RESERVE_ROLE_NOT_ALLOCATED_ROLE",
+            Self::SharedUnsupported(_) => "FRAMEWORK_LACKS_SHARED_RESOURCES",
+            Self::AgentLacks { capability: AgentCapability::HierarchicalRole, .. } => {
+                "AGENT_LACKS_HIERARCHICAL_ROLE"
+            }
+            Self::AgentLacks { capability: AgentCapability::ReservationRefinement, .. } => {
+                "AGENT_LACKS_RESERVATION_REFINEMENT"
+            }
+            Self::AgentLacks { capability: AgentCapability::ResizeVolume, .. } => {
+                "AGENT_LACKS_RESIZE_VOLUME"
+            }
+            // Whose class depends on the operation: `validation.rs` knows it.
+            Self::PersistentVolume(_) => "PERSISTENT_VOLUME",
+            Self::EmptyDisk(_)
+            | Self::StaticReservation
+            | Self::TooManyLabels { .. }
+            | Self::LabelTooLong { .. }
+            | Self::NotAllocated(_)
+            | Self::AgentLacks { .. } => "OWN_RULE",
+        }
+    }
+}
+
+impl Classed for VolumeConflict {
+    fn class(&self) -> &'static str {
+        match self {
+            Self::Exists { .. } => "PV_ID_DUPLICATE",
+            Self::NotFound { .. } => "PV_NOT_FOUND",
+            Self::InUse { .. } => "PV_IN_USE",
+        }
     }
 }

@@ -1,18 +1,21 @@
-//! Runs every case of `algebra.json`, found in the folder that `HOLDFAST_CONFORMANCE` names
-//! (default: the workspace's copy). Each case is an operation of this crate and what it must
-//! give; the rules are the crate's, nothing is computed here. Next: `operations.rs` (which
-//! operation calls what), `decode.rs` (how a case is read), `compare.rs` (how answers are
-//! judged), `classes.rs` (which error is which class).
+//! Runs every case of `algebra.json`, and of `validation.json` what this crate decides, found
+//! in the folder that `HOLDFAST_CONFORMANCE` names (default: the workspace's copy). Each case
+//! is an operation of this crate and what it must give; the rules are the crate's, nothing is
+//! computed here. Next: `operations.rs` (which operation calls what), `decode.rs` (how a case
+//! is read), `compare.rs` (how answers are judged), `classes.rs` (which error is which class),
+//! `validation.rs` (operations of operators and frameworks).
 
 mod classes;
 mod compare;
 mod decode;
 mod operations;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -40,11 +43,11 @@ struct Tally {
     failed: usize,
 }
 
-fn read_suite() -> Suite {
+fn read_suite<T: DeserializeOwned>(file: &str) -> T {
     let folder = std::env::var_os("HOLDFAST_CONFORMANCE").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| "tests/data/conformance".into());
     // Tests run in the folder of their package; a relative path is meant from the workspace's.
-    let path = Path::new(WORKSPACE).join(folder).join("algebra.json");
+    let path = Path::new(WORKSPACE).join(folder).join(file);
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -52,7 +55,7 @@ fn read_suite() -> Suite {
 
 #[test]
 fn conformance() {
-    let suite = read_suite();
+    let suite: Suite = read_suite("algebra.json");
     let mut groups: BTreeMap<String, Tally> = BTreeMap::new();
     let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
     for case in &suite.cases {
