@@ -1,43 +1,54 @@
 //! The agent's durable memory: one redb file, one transaction per checkpoint. Knows how rows
 //! are written, not what they mean. Next: `recovery.rs`.
 //!
-//! Layout of `<work dir>/meta/agent.redb`, format version 1. Values are MessagePack with field
+//! Layout of `<work dir>/meta/agent.redb`, format version 2. Values are MessagePack with field
 //! names, so fields can be added; a reader refuses a higher version.
 //!
 //! | table | key | value |
 //! |---|---|---|
 //! | `meta` | `version`, `checkpoint_id`, `boot_counter`, `boot_id`, `info` | one each |
-//! | `meta` | `agent_id`, `fence`, `applied`, `failed`, `total` | one each |
-//! | `journal` | seq | order whose effect is not yet part of `total` |
+//! | `meta` | `agent_id`, `fence`, `applied`, `failed` | one each |
+//! | `resources` | resource without amount, mount and creator | (resource, shares) |
 //! | `intents` | seq | order begun but not settled |
-//! | `settled` | seq | outcome not acknowledged |
+//! | `settled` | seq | outcome not acknowledged, with its operation |
 //! | `volumes` | role, volume id | order that made it, device, inode |
 //!
-//! The total is what stands in `total` with the journal folded over it. An order costs one row,
-//! however many reservations the agent has.
+//! The rows of `resources` are the total at `applied`. An order costs the rows that it touches,
+//! however many reservations the agent has. Version 1 had no table `resources`: the total was
+//! `total` in `meta` with the orders of `journal` folded over it. It is read, and the next start
+//! writes version 2.
+//!
+//! Beside it, `meta/checkpoint_id` holds the same id as text: it tells a lost file from a fresh
+//! work directory.
 
 mod load;
+mod overlay;
+mod row;
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition, WriteTransaction};
-use serde::{Deserialize, Serialize};
+use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition};
 use thiserror::Error;
 
 use resources::collection::Resources;
-use resources::id::{CheckpointId, Seq};
-use resources::message::{AgentInfo, Order};
+use resources::id::CheckpointId;
+use resources::message::AgentInfo;
 
 use self::load::LoadError;
-use crate::core::event::{Marker, Memory, VolumeRecord, Write};
+use self::overlay::Overlay;
+use self::row::{encode, write};
+use crate::core::event::{Memory, Write};
+use crate::failpoint;
 
 /// The format this program writes, and the highest that it reads.
-const FORMAT_VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 2;
 /// Page cache of the store: its file is small.
-const CACHE_BYTES: usize = 16 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+const RESOURCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("resources");
 const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal");
 const INTENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("intents");
 const SETTLED: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("settled");
@@ -62,6 +73,30 @@ pub(crate) enum OpenError {
         path: String,
         /// What was found.
         what: String,
+    },
+    /// The work directory was in use, and the file is not there.
+    #[error(
+        "{path}: the checkpoint is missing, though {because}; put it back from a backup, or start \
+         with another --work-dir as a new agent; nothing was made or removed"
+    )]
+    Missing {
+        /// The file.
+        path: String,
+        /// Why it should be there.
+        because: String,
+    },
+    /// The file belongs to another work directory.
+    #[error(
+        "{path}: the checkpoint is that of {found}, and this work directory is {expected} (see \
+         meta/checkpoint_id); put the right one back; nothing was made or removed"
+    )]
+    Foreign {
+        /// The file.
+        path: String,
+        /// Id of the work directory.
+        expected: String,
+        /// Id in the file.
+        found: String,
     },
     /// A newer program wrote it.
     #[error("{path}: checkpoint format {found} is newer than {FORMAT_VERSION}, use a newer agent")]
@@ -103,37 +138,31 @@ pub(crate) struct Stored {
     pub(crate) last_start: Option<(String, AgentInfo)>,
     /// What the core needs.
     pub(crate) memory: Memory,
-    /// The total that the journal is folded over.
+    /// Everything the agent has, at `memory.applied_seq`.
     pub(crate) total: Resources,
-    /// Orders carried out since, ascending.
-    pub(crate) journal: Vec<Order>,
+    /// Whether its rows stand in the layout of this version.
+    has_rows: bool,
 }
 
-/// Value of the table `volumes`.
-#[derive(Debug, Serialize, Deserialize)]
-struct VolumeRow {
-    create_seq: Seq,
-    device: u64,
-    inode: u64,
-}
-
-impl From<&VolumeRecord> for VolumeRow {
-    fn from(record: &VolumeRecord) -> Self {
-        let VolumeRecord { create_seq, marker: Marker { device, inode } } = *record;
-        Self { create_seq, device, inode }
-    }
-}
-
-impl From<VolumeRow> for VolumeRecord {
-    fn from(row: VolumeRow) -> Self {
-        let VolumeRow { create_seq, device, inode } = row;
-        Self { create_seq, marker: Marker { device, inode } }
+impl Stored {
+    /// What a fresh work directory holds.
+    pub(crate) fn fresh(checkpoint_id: CheckpointId) -> Self {
+        Self {
+            checkpoint_id,
+            boot_counter: 0,
+            last_start: None,
+            memory: Memory::default(),
+            total: Resources::new(),
+            has_rows: true,
+        }
     }
 }
 
 /// What is written once at each start.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
+    /// What the checkpoint holds.
+    pub(crate) stored: &'a Stored,
     /// This start's number.
     pub(crate) boot_counter: u64,
     /// Boot of the host.
@@ -142,8 +171,6 @@ pub(crate) struct Start<'a> {
     pub(crate) info: &'a AgentInfo,
     /// The total over these resources.
     pub(crate) total: &'a Resources,
-    /// Where the total stands.
-    pub(crate) applied_seq: Seq,
     /// Whether the agent gives up the name it had.
     pub(crate) forgets_agent_id: bool,
 }
@@ -154,28 +181,63 @@ pub(crate) struct Checkpoint {
     database: Database,
 }
 
+/// The file of a work directory.
+pub(crate) fn path_of(work_dir: &Path) -> PathBuf {
+    work_dir.join("meta/agent.redb")
+}
+
 impl Checkpoint {
-    /// Opens the checkpoint of `work_dir`, or makes one with a fresh `checkpoint_id`.
-    pub(crate) fn open(
-        work_dir: &Path,
-        fresh_id: impl FnOnce() -> CheckpointId,
-    ) -> Result<(Self, Stored), OpenError> {
-        let directory = work_dir.join("meta");
-        let path = directory.join("agent.redb");
-        if !path.try_exists().map_err(|source| io(&path, source))? {
-            create(work_dir, &directory, &path, &fresh_id())?;
+    /// Checks and reads the checkpoint of `work_dir` without changing anything; none when the
+    /// work directory is fresh.
+    pub(crate) fn look(work_dir: &Path) -> Result<Option<Stored>, OpenError> {
+        let path = path_of(work_dir);
+        let named = named_id(work_dir)?;
+        if is_absent(&path)? {
+            return match trace(work_dir, named.as_deref()) {
+                Some(because) => Err(OpenError::Missing { path: text(&path), because }),
+                None => Ok(None),
+            };
         }
-        let database = open_database(&path)?;
+        let file = open_file(&path)?;
+        let overlay = Overlay::new(file).map_err(|source| io(&path, source))?;
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
+        let database = builder.create_with_backend(overlay);
+        let database = database.map_err(|error| opening(&path, error))?;
         let stored = load::load(&database).map_err(|error| match error {
             LoadError::Newer(found) => OpenError::Newer { path: text(&path), found },
             LoadError::Corrupt(what) => OpenError::Corrupt { path: text(&path), what },
         })?;
-        Ok((Self { database }, stored))
+        match named {
+            Some(expected) if expected != stored.checkpoint_id.as_str() => {
+                let (path, found) = (text(&path), stored.checkpoint_id.to_string());
+                Err(OpenError::Foreign { path, expected, found })
+            }
+            Some(_) | None => Ok(Some(stored)),
+        }
     }
 
-    /// Notes a start: the total is written whole and the journal cleared.
+    /// Opens the checkpoint of `work_dir`, which [`Self::look`] has found good, or makes it.
+    pub(crate) fn open(work_dir: &Path, checkpoint_id: &CheckpointId) -> Result<Self, OpenError> {
+        let path = path_of(work_dir);
+        if is_absent(&path)? {
+            create(work_dir, &path, checkpoint_id)?;
+        }
+        let database = open_database(&path)?;
+        let name = work_dir.join(NAME);
+        if is_absent(&name)? {
+            fs::write(&name, format!("{checkpoint_id}\n")).map_err(|source| io(&name, source))?;
+            failpoint::pass("the id stands beside the checkpoint");
+            sync(&name)?;
+            sync(&work_dir.join("meta"))?;
+        }
+        Ok(Self { database })
+    }
+
+    /// Notes a start: the rows of the total that differ are written.
     pub(crate) fn start(&self, start: &Start<'_>) -> Result<(), StorageFailure> {
         let transaction = self.database.begin_write()?;
+        let old = &start.stored.total;
         {
             let mut meta = transaction.open_table(META)?;
             meta.insert("boot_counter", encode(&start.boot_counter).as_slice())?;
@@ -185,7 +247,15 @@ impl Checkpoint {
                 meta.remove("agent_id")?;
             }
         }
-        write(&transaction, &Write::Total(start.applied_seq, start.total.clone()))?;
+        if start.stored.has_rows {
+            write(&transaction, &changed(old, start.total))?;
+        } else {
+            write(&transaction, &changed(&Resources::new(), start.total))?;
+            let mut meta = transaction.open_table(META)?;
+            meta.remove("total")?;
+            meta.insert("version", encode(&FORMAT_VERSION).as_slice())?;
+            transaction.delete_table(JOURNAL)?;
+        }
         transaction.commit()?;
         Ok(())
     }
@@ -201,66 +271,49 @@ impl Checkpoint {
     }
 }
 
-fn write(transaction: &WriteTransaction, row: &Write) -> Result<(), StorageFailure> {
-    let put = |key: &str, value: &[u8]| -> Result<(), StorageFailure> {
-        transaction.open_table(META)?.insert(key, value)?;
-        Ok(())
+/// The rows that make one total into the other.
+fn changed(old: &Resources, new: &Resources) -> Write {
+    let missing = |from: &Resources, set: &Resources| -> Vec<_> {
+        let entries = from.entries().filter(|(resource, count)| {
+            set.counterpart(resource) != Some(*resource) || set.count(resource) != *count
+        });
+        entries.map(|(resource, count)| (resource.clone(), count)).collect()
     };
-    match row {
-        Write::Fence(fence) => put("fence", &encode(fence))?,
-        Write::AgentId(agent_id) => put("agent_id", &encode(agent_id))?,
-        Write::Applied { seq, failed } => {
-            put("applied", &encode(seq))?;
-            put("failed", &encode(failed))?;
-        }
-        Write::Total(upto, total) => {
-            put("total", &encode(total))?;
-            transaction.open_table(JOURNAL)?.retain(|seq, _| seq > upto.0)?;
-        }
-        Write::Intents(orders) => {
-            let mut table = transaction.open_table(INTENTS)?;
-            table.retain(|_, _| false)?;
-            for order in orders {
-                table.insert(order.seq.0, encode(order).as_slice())?;
-            }
-        }
-        Write::Journal(order) => {
-            let mut table = transaction.open_table(JOURNAL)?;
-            table.insert(order.seq.0, encode(order).as_slice())?;
-        }
-        Write::Settle(settled) => {
-            let mut table = transaction.open_table(SETTLED)?;
-            table.insert(settled.seq.0, encode(settled).as_slice())?;
-        }
-        Write::Forget(upto) => {
-            transaction.open_table(SETTLED)?.retain_in(..=upto.0, |_, _| false)?;
-        }
-        Write::Volume(key, record) => {
-            let mut table = transaction.open_table(VOLUMES)?;
-            let row = encode(&VolumeRow::from(record));
-            table.insert((key.role.as_str(), key.id.as_str()), row.as_slice())?;
-        }
-        Write::RemoveVolume(key) => {
-            let mut table = transaction.open_table(VOLUMES)?;
-            table.remove((key.role.as_str(), key.id.as_str()))?;
-        }
+    let removed = missing(old, new).into_iter().map(|(resource, _)| resource).collect();
+    Write::Entries { removed, put: missing(new, old) }
+}
+
+/// Name of the work directory as text.
+const NAME: &str = "meta/checkpoint_id";
+
+fn named_id(work_dir: &Path) -> Result<Option<String>, OpenError> {
+    let path = work_dir.join(NAME);
+    match fs::read_to_string(&path) {
+        Ok(name) => Ok(Some(name.trim().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(io(&path, source)),
     }
-    Ok(())
+}
+
+/// What shows that the work directory had a checkpoint.
+fn trace(work_dir: &Path, named: Option<&str>) -> Option<String> {
+    if let Some(id) = named {
+        return Some(format!("{NAME} names {id}"));
+    }
+    let volumes = work_dir.join("volumes/roles");
+    let mut entries = fs::read_dir(&volumes).ok()?;
+    entries.next().map(|_| format!("{} holds volumes", volumes.display()))
 }
 
 /// Makes the file under another name first, so that a half-made one is never taken for a
 /// checkpoint; file and directories are durable when this returns.
-fn create(
-    work_dir: &Path,
-    directory: &Path,
-    path: &Path,
-    checkpoint_id: &CheckpointId,
-) -> Result<(), OpenError> {
-    fs::create_dir_all(directory).map_err(|source| io(directory, source))?;
+fn create(work_dir: &Path, path: &Path, checkpoint_id: &CheckpointId) -> Result<(), OpenError> {
+    let directory = work_dir.join("meta");
+    fs::create_dir_all(&directory).map_err(|source| io(&directory, source))?;
     let draft = directory.join("agent.redb.new");
     match fs::remove_file(&draft) {
         Ok(()) => {}
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {}
+        Err(source) if source.kind() == ErrorKind::NotFound => {}
         Err(source) => return Err(io(&draft, source)),
     }
     let database = Database::create(&draft).map_err(|error| opening(&draft, error))?;
@@ -271,7 +324,7 @@ fn create(
             meta.insert("version", encode(&FORMAT_VERSION).as_slice())?;
             meta.insert("checkpoint_id", encode(checkpoint_id).as_slice())?;
         }
-        transaction.open_table(JOURNAL)?;
+        transaction.open_table(RESOURCES)?;
         transaction.open_table(INTENTS)?;
         transaction.open_table(SETTLED)?;
         transaction.open_table(VOLUMES)?;
@@ -280,22 +333,46 @@ fn create(
     };
     fill().map_err(|failure| io(&draft, std::io::Error::other(failure.to_string())))?;
     database.close().map_err(|error| opening(&draft, error))?;
-    let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
-    sync(&draft).map_err(|source| io(&draft, source))?;
+    sync(&draft)?;
+    failpoint::pass("the checkpoint is made under another name");
     fs::rename(&draft, path).map_err(|source| io(path, source))?;
-    for directory in [directory, work_dir] {
-        sync(directory).map_err(|source| io(directory, source))?;
+    failpoint::pass("the checkpoint has its name");
+    sync(&directory)?;
+    sync(work_dir)
+}
+
+fn sync(path: &Path) -> Result<(), OpenError> {
+    let synced = File::open(path).and_then(|file| file.sync_all());
+    synced.map_err(|source| io(path, source))
+}
+
+/// A link that leads nowhere is there, and is no fresh start.
+fn is_absent(path: &Path) -> Result<bool, OpenError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(source) => Err(io(path, source)),
     }
-    Ok(())
+}
+
+/// Opens the file itself. A pipe or device in its place would be waited for without end.
+fn open_file(path: &Path) -> Result<File, OpenError> {
+    let corrupt = |what: &str| OpenError::Corrupt { path: text(path), what: what.to_owned() };
+    let found = fs::metadata(path).map_err(|source| io(path, source))?;
+    if !found.is_file() {
+        return Err(corrupt("not a regular file"));
+    }
+    if found.len() == 0 {
+        return Err(corrupt("the file is empty"));
+    }
+    let file = File::options().read(true).write(true).open(path);
+    file.map_err(|source| io(path, source))
 }
 
 fn open_database(path: &Path) -> Result<Database, OpenError> {
-    let is_empty = fs::metadata(path).map_err(|source| io(path, source))?.len() == 0;
-    if is_empty {
-        return Err(OpenError::Corrupt { path: text(path), what: "the file is empty".to_owned() });
-    }
+    open_file(path)?;
     let mut builder = Builder::new();
-    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
+    builder.set_cache_size(CACHE_BYTES);
     builder.open(path).map_err(|error| opening(path, error))
 }
 
@@ -313,10 +390,6 @@ fn opening(path: &Path, error: DatabaseError) -> OpenError {
         }
         other => OpenError::Corrupt { path, what: other.to_string() },
     }
-}
-
-fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
-    rmp_serde::to_vec_named(value).expect("our own types have no unserializable part")
 }
 
 fn io(path: &Path, source: std::io::Error) -> OpenError {

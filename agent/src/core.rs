@@ -16,16 +16,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use resources::collection::Resources;
 use resources::id::{AgentId, Seq};
-use resources::message::{AgentMessage, Fence, MasterMessage, Order, Registration, Settled};
-use resources::resource::Resource;
+use resources::message::{AgentMessage, Fence, MasterMessage, Order, Registration};
 
 use self::carry::{Hand, Origin};
-use self::event::{Action, Event, Identity, Memory, Pause, VolumeKey, VolumeRecord, Write, pause};
+use self::event::{
+    Action, Ended, Event, Identity, Memory, Pause, Unavailable, VolumeKey, VolumeRecord, Write,
+    pause,
+};
 
 /// Most orders in one checkpoint.
 const BATCH_ORDERS_MAX: usize = 1_024;
-/// The whole total is written anew after so many orders, which bounds the replay at a start.
-const JOURNAL_ORDERS_MAX: usize = 1_024;
 /// Most orders that a master keeps unconfirmed per agent (architecture §4).
 const PENDING_ORDERS_MAX: u64 = 4_096;
 
@@ -40,11 +40,10 @@ pub(crate) struct Core {
     total: Resources,
     applied_seq: Seq,
     failed_seq: Seq,
-    journal_len: usize,
-    settled: BTreeMap<Seq, Settled>,
+    settled: BTreeMap<Seq, Ended>,
     forget_upto: Option<Seq>,
     volumes: BTreeMap<VolumeKey, VolumeRecord>,
-    unavailable: BTreeMap<VolumeKey, Resource>,
+    unavailable: BTreeMap<VolumeKey, Unavailable>,
     intents: Vec<Order>,
     queue: VecDeque<Order>,
     hand: Option<Hand>,
@@ -73,7 +72,7 @@ impl Core {
         identity: Identity,
         memory: Memory,
         total: Resources,
-        unavailable: BTreeMap<VolumeKey, Resource>,
+        unavailable: BTreeMap<VolumeKey, Unavailable>,
     ) -> Self {
         Self {
             identity,
@@ -82,7 +81,6 @@ impl Core {
             total,
             applied_seq: memory.applied_seq,
             failed_seq: memory.failed_seq,
-            journal_len: memory.journal_len,
             settled: memory.settled,
             forget_upto: None,
             volumes: memory.volumes,
@@ -140,12 +138,16 @@ impl Core {
         &self.identity
     }
     /// Volumes whose directory is missing or not the one that was made.
-    pub(crate) fn unavailable(&self) -> impl Iterator<Item = &Resource> {
+    pub(crate) fn unavailable(&self) -> impl Iterator<Item = &Unavailable> {
         self.unavailable.values()
     }
-    /// Outcomes that the master has not acknowledged.
-    pub(crate) fn settled(&self) -> impl Iterator<Item = &Settled> {
+    /// Orders whose outcome the master has not acknowledged.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = &Ended> {
         self.settled.values()
+    }
+    /// Orders that are taken in and not settled, in their order.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &Order> {
+        self.hand.iter().flat_map(Hand::pending).chain(&self.queue)
     }
 
     fn start(&mut self, actions: &mut Vec<Action>) {
@@ -268,7 +270,7 @@ impl Core {
     /// Whether this number stands for another operation here. Then nothing may be confirmed by
     /// number: the next registration tells the master each outcome with its operation.
     fn is_discrepant(&mut self, order: &Order, actions: &mut Vec<Action>) -> bool {
-        let Some(settled) = self.settled.get(&order.seq) else { return false };
+        let Some(Ended { settled, .. }) = self.settled.get(&order.seq) else { return false };
         if settled.operation_id == order.operation_id {
             return false;
         }
@@ -321,8 +323,8 @@ impl Core {
             info: self.identity.info.clone(),
             applied_seq: self.applied_seq,
             resources_digest: self.total.digest(),
-            settled: self.settled.values().cloned().collect(),
-            unavailable: self.unavailable.values().cloned().collect(),
+            settled: self.settled.values().map(|ended| ended.settled.clone()).collect(),
+            unavailable: self.unavailable.values().map(|found| found.volume.clone()).collect(),
         }
     }
 }

@@ -1,28 +1,31 @@
-//! Looks at the machine: what `--resources` does not name, disks, mounts, the boot. All of it
-//! happens once, at the start. Decides nothing else. Next: `recovery.rs`.
+//! Looks at the machine: what `--resources` does not name, and the boot. All of it happens once,
+//! at the start. Decides nothing else. Next: `disks.rs`.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tracing::warn;
+use tracing::{info, warn};
 
+use resources::collection::Resources;
 use resources::parse;
-use resources::resource::{DiskSourceKind, Resource};
+use resources::resource::Resource;
 
 use crate::RunError;
-use crate::config::Config;
-use crate::volumes::disk_root;
+use crate::config::{Config, ReconfigurationPolicy};
 
 /// Ports of an agent whose flag names none.
 const PORTS: &str = "[31000-32000]";
 const MB: u64 = 1 << 20;
 const GB_IN_MB: u64 = 1_024;
 
-/// The resources of the flag, and what the machine has under the names that it leaves out.
-pub(crate) fn resources(config: &Config) -> Result<Vec<Resource>, RunError> {
+/// Detected amounts may differ by this part and count as unchanged: a new kernel leaves a little
+/// more or less memory, and file systems differ in what they keep for themselves.
+const DRIFT_PARTS: i64 = 20;
+
+/// The resources of the flag, and what the machine has under the names that it leaves out. Those
+/// of the last start are remembered over a small drift.
+pub(crate) fn resources(config: &Config, last: &[Resource]) -> Result<Vec<Resource>, RunError> {
     let mut resources: Vec<Resource> = config.resources.iter().cloned().collect();
     let is_absent = |name: &str| !config.resource_names.contains(name);
     let mut found = Vec::new();
@@ -42,8 +45,30 @@ pub(crate) fn resources(config: &Config) -> Result<Vec<Resource>, RunError> {
     }
     let found = parse::resources_text(&found.join(";"), &config.default_role)
         .map_err(|error| RunError::Detection(error.to_string()))?;
-    resources.extend(found.iter().cloned());
+    let found = found.iter().cloned().collect();
+    resources.extend(remembered(found, last, config.reconfiguration_policy));
     Ok(resources)
+}
+
+fn remembered(
+    mut found: Vec<Resource>,
+    last: &[Resource],
+    policy: ReconfigurationPolicy,
+) -> Vec<Resource> {
+    let last: Resources = last.iter().collect();
+    for resource in found.iter_mut().filter(|r| matches!(r.name.as_str(), "mem" | "disk")) {
+        let Some(before) = last.counterpart(resource) else { continue };
+        let amounts = before.value.as_scalar().zip(resource.value.as_scalar());
+        let Some((old, new)) = amounts.map(|(old, new)| (old.milli(), new.milli())) else {
+            continue;
+        };
+        let is_drift = old != new && (old - new).abs() <= old / DRIFT_PARTS;
+        if is_drift && (new < old || policy == ReconfigurationPolicy::Equal) {
+            info!(detected = %resource, counts_as = %before, "small drift of a detected amount");
+            resource.value = before.value.clone();
+        }
+    }
+    found
 }
 
 /// Leaves `reserve` to the system when there is `plenty`, else half (spec §1.8).
@@ -59,65 +84,6 @@ fn memory_mb() -> u64 {
 fn file_system_mb(path: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(path)?;
     Ok(stat.f_blocks.saturating_mul(stat.f_frsize) / MB)
-}
-
-/// Makes the roots of PATH disks; a root of a MOUNT disk must be a mount point.
-pub(crate) fn prepare_disks(work_dir: &Path, declared: &[Resource]) -> Result<(), RunError> {
-    let mut mounts = None;
-    for resource in declared {
-        match disk_root(work_dir, resource) {
-            Some((DiskSourceKind::Path, root)) => {
-                fs::create_dir_all(&root).map_err(|source| RunError::io(&root, source))?;
-            }
-            Some((DiskSourceKind::Mount, root)) => {
-                let real = fs::canonicalize(&root).map_err(|source| RunError::io(&root, source))?;
-                let mounts = match &mounts {
-                    Some(mounts) => mounts,
-                    None => mounts.insert(mount_points()?),
-                };
-                if !mounts.contains(&real) {
-                    return Err(RunError::NotMounted { root });
-                }
-            }
-            Some((DiskSourceKind::Block | DiskSourceKind::Raw, _)) | None => {}
-        }
-    }
-    Ok(())
-}
-
-fn mount_points() -> Result<BTreeSet<PathBuf>, RunError> {
-    let path = Path::new("/proc/self/mountinfo");
-    let text = fs::read(path).map_err(|source| RunError::io(path, source))?;
-    Ok(parse_mount_points(&text))
-}
-
-/// Fifth field of each line, in which blanks and backslashes stand as octal numbers.
-fn parse_mount_points(text: &[u8]) -> BTreeSet<PathBuf> {
-    let field = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(unescape);
-    text.split(|byte| *byte == b'\n')
-        .filter_map(field)
-        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(&path)))
-        .collect()
-}
-
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digits = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match escaped {
-            Some(escaped) if byte == b'\\' => {
-                bytes.push(escaped);
-                rest = &tail[3..];
-            }
-            Some(_) | None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    bytes
 }
 
 /// Name of this boot of the host.
@@ -136,6 +102,8 @@ pub(crate) fn boot_id(config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resources::role::Role;
+
     use super::*;
 
     #[test]
@@ -145,10 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn mount_points_of_a_table() {
-        let table =
-            b"36 35 98:0 / /mnt/a\\040b rw - ext4 /dev/x rw\n22 1 0:1 / / rw - tmpfs t rw\n";
-        let points = parse_mount_points(table);
-        assert_eq!(points, BTreeSet::from([PathBuf::from("/mnt/a b"), PathBuf::from("/")]));
+    fn a09_small_drift_keeps_what_was_detected_first() {
+        let set = |text: &str| -> Vec<Resource> {
+            parse::resources_text(text, &Role::star()).unwrap().iter().cloned().collect()
+        };
+        let last = set("cpus:4;mem:10000;disk:1000000;ports:[1-9]");
+        for (policy, found, expected) in [
+            (ReconfigurationPolicy::Equal, "mem:9990;disk:1000100", "mem:10000;disk:1000000"),
+            (ReconfigurationPolicy::Equal, "mem:9400;disk:1060000", "mem:9400;disk:1060000"),
+            (ReconfigurationPolicy::Additive, "mem:9990;disk:1050000", "mem:10000;disk:1050000"),
+            (ReconfigurationPolicy::Equal, "cpus:5;ports:[1-8]", "cpus:5;ports:[1-8]"),
+        ] {
+            assert_eq!(remembered(set(found), &last, policy), set(expected), "{found}");
+        }
     }
 }

@@ -7,24 +7,27 @@
 
 use std::sync::mpsc as thread_channel;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info};
 
 use resources::collection::Resources;
 use resources::id::{AgentId, Seq};
-use resources::message::{AgentMessage, Fence, MasterMessage, Outcome, Settled};
-use resources::resource::Resource;
+use resources::message::{AgentMessage, Fence, MasterMessage, Order, Outcome, Settled};
 
 use crate::checkpoint::Checkpoint;
 use crate::core::Core;
-use crate::core::event::{Action, Event, Identity, Pause, VolumeStep, Write};
+use crate::core::event::{Action, Ended, Event, Identity, Pause, Unavailable, VolumeStep, Write};
+use crate::metrics::Counters;
 use crate::recovery::Recovered;
 use crate::volumes::Volumes;
 
 /// Inputs that may wait; a sender waits beyond it.
 const INPUTS_MAX: usize = 1_024;
+
+/// Orders of one stream that are taken in together.
+const ORDERS_MAX: usize = 1_024;
 
 /// Tells one stream from the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,10 +74,16 @@ pub(crate) struct View {
     pub(crate) total: Resources,
     /// Last order carried out.
     pub(crate) applied_seq: Seq,
-    /// Volumes without their directory.
-    pub(crate) unavailable: Vec<Resource>,
-    /// Outcomes not acknowledged.
-    pub(crate) settled: Vec<Settled>,
+    /// Volumes whose directory cannot be used.
+    pub(crate) unavailable: Vec<Unavailable>,
+    /// Orders whose outcome is not acknowledged.
+    pub(crate) ended: Vec<Ended>,
+    /// Orders taken in and not settled.
+    pub(crate) pending: Vec<Order>,
+    /// Whether a leading master knows the agent now.
+    pub(crate) is_registered: bool,
+    /// Since the start.
+    pub(crate) counters: Counters,
 }
 
 enum Input {
@@ -129,7 +138,16 @@ impl Driver {
                 volumes.empty_trash(upto);
             }
         })?;
-        let mut desk = Desk { core, checkpoint, stream: None, steps, trash, state: state_tx };
+        let mut desk = Desk {
+            core,
+            checkpoint,
+            stream: None,
+            is_registered: false,
+            counters: Counters::default(),
+            steps,
+            trash,
+            state: state_tx,
+        };
         let thread = spawn("agent-core", move || {
             desk.run(inbox);
             drop(desk);
@@ -198,6 +216,8 @@ struct Desk {
     core: Core,
     checkpoint: Checkpoint,
     stream: Option<Stream>,
+    is_registered: bool,
+    counters: Counters,
     steps: thread_channel::Sender<VolumeStep>,
     trash: thread_channel::Sender<Seq>,
     state: watch::Sender<State>,
@@ -206,21 +226,26 @@ struct Desk {
 impl Desk {
     fn run(&mut self, mut inbox: mpsc::Receiver<Input>) {
         self.step(Event::Started);
-        while let Some(input) = inbox.blocking_recv() {
+        let mut kept = None;
+        while let Some(input) = kept.take().or_else(|| inbox.blocking_recv()) {
             match input {
                 Input::Event(event) => self.step(event),
                 Input::Opened(stream) => {
+                    self.leave();
                     self.stream = Some(stream);
                     self.step(Event::Opened);
                 }
-                Input::Received(id, fence, message) => {
+                Input::Received(id, fence, mut message) => {
                     if self.is_current(id) {
+                        if let MasterMessage::Orders(orders) = &mut message {
+                            kept = more_orders(&mut inbox, id, &fence, orders);
+                        }
                         self.step(Event::Received(fence, message));
                     }
                 }
                 Input::Closed(id) => {
                     if self.is_current(id) {
-                        self.stream = None;
+                        self.leave();
                         self.step(Event::Closed);
                     }
                 }
@@ -231,6 +256,11 @@ impl Desk {
                 Input::Stop => return,
             }
         }
+    }
+
+    fn leave(&mut self) {
+        self.stream = None;
+        self.is_registered = false;
     }
 
     fn is_current(&self, id: StreamId) -> bool {
@@ -247,10 +277,13 @@ impl Desk {
     fn act(&mut self, action: Action) {
         match action {
             Action::Checkpoint(writes) => {
+                let begun = Instant::now();
                 if let Err(failure) = self.checkpoint.commit(&writes) {
                     abort(&failure.to_string());
                 }
-                writes.iter().for_each(note);
+                self.counters.checkpoints += 1;
+                self.counters.checkpoint_time += begun.elapsed();
+                writes.iter().for_each(|row| note(row, &mut self.counters));
             }
             Action::Volumes(step) => {
                 if self.steps.send(step).is_err() {
@@ -262,11 +295,13 @@ impl Desk {
                 self.state.send_replace(State::Ready);
             }
             Action::Registered { agent_id, ping_interval, .. } => {
+                self.is_registered = true;
+                self.counters.registrations += 1;
                 self.signal(Signal::Registered { agent_id, ping_interval });
             }
             Action::Close { reason, pause } => {
                 self.signal(Signal::Close { reason, pause });
-                self.stream = None;
+                self.leave();
             }
             Action::EmptyTrash(upto) => {
                 if self.trash.send(upto).is_err() {
@@ -287,7 +322,7 @@ impl Desk {
         if let Err(mpsc::error::TrySendError::Full(_)) = stream.outbox.try_send(message) {
             let reason = "the master does not read its messages".to_owned();
             self.signal(Signal::Close { reason, pause: Pause::Short });
-            self.stream = None;
+            self.leave();
             self.step(Event::Closed);
         }
     }
@@ -306,7 +341,10 @@ impl Desk {
             total: self.core.total().clone(),
             applied_seq: self.core.applied_seq(),
             unavailable: self.core.unavailable().cloned().collect(),
-            settled: self.core.settled().cloned().collect(),
+            ended: self.core.ended().cloned().collect(),
+            pending: self.core.pending().cloned().collect(),
+            is_registered: self.is_registered,
+            counters: self.counters,
         }
     }
 }
@@ -334,14 +372,47 @@ fn change_volumes(
     }
 }
 
-/// What a user may ask about later: volumes, and orders that failed.
-fn note(write: &Write) {
-    match write {
-        Write::Settle(Settled { seq, operation_id, outcome: Outcome::Failed { reason } }) => {
-            info!(%operation_id, %seq, reason, "operation failed");
+/// Orders that wait behind these on the same stream go into the same checkpoint. Gives back the
+/// first input that is none of them.
+fn more_orders(
+    inbox: &mut mpsc::Receiver<Input>,
+    id: StreamId,
+    fence: &Fence,
+    orders: &mut Vec<Order>,
+) -> Option<Input> {
+    while orders.len() < ORDERS_MAX {
+        match inbox.try_recv().ok()? {
+            Input::Received(of, under, MasterMessage::Orders(more))
+                if of == id && under == *fence && follow(orders, &more) =>
+            {
+                orders.extend(more);
+            }
+            other => return Some(other),
         }
-        Write::Settle(Settled { seq, operation_id, outcome: Outcome::Finished }) => {
-            debug!(%operation_id, %seq, "operation finished");
+    }
+    None
+}
+
+/// Whether no number is missing between the two.
+fn follow(orders: &[Order], more: &[Order]) -> bool {
+    orders.last().zip(more.first()).is_some_and(|(last, first)| last.seq.next() == first.seq)
+}
+
+/// What a user may ask about later: volumes, and orders that failed.
+fn note(write: &Write, counters: &mut Counters) {
+    match write {
+        Write::Settle(ended) => {
+            let Settled { seq, operation_id, outcome } = &ended.settled;
+            match outcome {
+                Outcome::Failed { reason } => {
+                    counters.orders_failed += 1;
+                    info!(%operation_id, %seq, reason, "operation failed");
+                }
+                Outcome::Finished => {
+                    counters.orders_finished += 1;
+                    debug!(%operation_id, %seq, "operation finished");
+                }
+            }
         }
         Write::Volume(volume, _) => info!(%volume, "volume created"),
         Write::RemoveVolume(volume) => info!(%volume, "volume destroyed"),

@@ -1,6 +1,7 @@
 //! The agent's HTTP server: paths, prefixes, methods. What the answers hold is in `http/state.rs`
 //! and `http/api.rs`. Answers 503 until the agent has recovered; holds no decision.
 
+mod about;
 mod api;
 mod state;
 
@@ -27,7 +28,7 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{Method, StatusCode};
 
 use crate::driver::{Handle, State, View};
-use crate::recovery::MESOS_VERSION;
+use crate::metrics;
 
 /// Largest body of a request.
 const BODY_BYTES_MAX: usize = 8 << 20;
@@ -35,6 +36,9 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Both spellings of the name of the agent's process in Mesos.
 const PREFIXES: [&str; 2] = ["/slave(1)", "/slave%281%29"];
+
+/// Media type of `/metrics`.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What the server knows.
 #[derive(Debug)]
@@ -45,6 +49,12 @@ pub(crate) struct Server {
     pub(crate) flags: std::collections::BTreeMap<String, String>,
     /// When the process started.
     pub(crate) started_at: SystemTime,
+}
+
+impl Server {
+    fn uptime(&self) -> Duration {
+        self.started_at.elapsed().unwrap_or_default()
+    }
 }
 
 /// Serves until `stop` turns true, then lets open requests end for a moment.
@@ -103,8 +113,16 @@ async fn answer(server: &Server, request: Request) -> Response {
     let path = route(parts.uri.path());
     let response = match path {
         "/health" => StatusCode::OK.into_response(),
-        "/version" => json_answer(&version()),
+        "/version" => json_answer(&about::version()),
         "/flags" => json_answer(&json!({ "flags": server.flags })),
+        "/metrics" => {
+            let text = metrics::prometheus(server.uptime(), ready(server).await.as_ref());
+            ([(CONTENT_TYPE, PROMETHEUS)], text).into_response()
+        }
+        "/metrics/snapshot" => {
+            let view = ready(server).await;
+            json_answer(&Value::Object(metrics::snapshot(server.uptime(), view.as_ref())))
+        }
         "/state" => match ready(server).await {
             Some(view) => json_answer(&state::state(&view, server)),
             None => recovering(),
@@ -129,8 +147,16 @@ async fn v1(server: &Server, parts: &axum::http::request::Parts, body: &Bytes) -
 /// The longest known path that the request's path begins with, as libprocess routes: in whole
 /// segments, with or without the name of the process.
 fn route(path: &str) -> &'static str {
-    const KNOWN: [&str; 6] =
-        ["/api/v1/executor", "/api/v1", "/health", "/version", "/flags", "/state"];
+    const KNOWN: [&str; 8] = [
+        "/api/v1/executor",
+        "/api/v1",
+        "/flags",
+        "/health",
+        "/metrics",
+        "/metrics/snapshot",
+        "/state",
+        "/version",
+    ];
     let stripped = PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix));
     let path = stripped.filter(|rest| rest.starts_with('/')).unwrap_or(path);
     let begins = |known: &&str| {
@@ -158,17 +184,6 @@ fn plain(status: StatusCode, text: impl Into<String>) -> Response {
 
 fn json_answer(value: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
-}
-
-/// The level of Mesos that the agent speaks, and the version of this program.
-fn version() -> Value {
-    json!({
-        "version": MESOS_VERSION,
-        "holdfast_version": env!("CARGO_PKG_VERSION"),
-        "build_date": "",
-        "build_time": 0.0,
-        "build_user": "",
-    })
 }
 
 /// Wraps a JSON answer for `?jsonp=fn`, as Mesos does.

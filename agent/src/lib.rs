@@ -2,18 +2,21 @@
 //! reported, owns the volume directories, and follows the leading master.
 //!
 //! Reading order: [`config`] and `declared` (flags), `core` (the pure agent: events in, actions
-//! out), `volumes` (directories), `checkpoint` (durable rows), `detect` and `recovery` (the
-//! start), `driver` (the loop), `session` (the stream to the leader), `http` (what users see).
+//! out), `volumes` (directories), `checkpoint` (durable rows), `detect`, `disks`,
+//! `reconfiguration` and `recovery` (the start), `driver` (the loop), `session` and its `seeker`
+//! (the stream to the leader), `metrics` and `http` (what users see).
 
 mod checkpoint;
 pub mod config;
 mod core;
-#[cfg(test)]
-mod crash;
 mod declared;
 mod detect;
+mod disks;
 mod driver;
+mod failpoint;
 mod http;
+mod metrics;
+mod reconfiguration;
 mod recovery;
 #[cfg(test)]
 mod script;
@@ -30,8 +33,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use resources::conversion::Incompatible;
+
 pub use crate::config::{Config, ConfigError, Flags};
+pub use crate::disks::Conflict;
 use crate::driver::{Driver, Handle, State};
+pub use crate::reconfiguration::Difference;
 
 /// Why the agent ended. The process ends with status 1 and this line.
 #[derive(Debug, Error)]
@@ -73,21 +80,37 @@ pub enum RunError {
     /// What the machine tells of itself makes no resource.
     #[error("cannot detect the resources of this machine: {0}; name them with --resources")]
     Detection(String),
+    /// Disks lie in each other's way.
+    #[error("--resources: {0}")]
+    Disks(Conflict),
     /// The flags differ from those of the last start.
     #[error(
-        "incompatible agent configuration: {difference}; start with the earlier flags again, or \
-         with --reconfiguration-policy additive if something was only added"
+        "{path}: incompatible agent configuration: {difference}; after a reboot the agent starts \
+         with the new flags under a new id, which loses its tasks and keeps reservations and \
+         volumes; another --work-dir starts a new agent, and leaves reservations and volumes of \
+         this one behind, unused"
     )]
     IncompatibleInfo {
+        /// The checkpoint, which holds what was expected.
+        path: String,
         /// What was expected and found.
-        difference: String,
+        difference: Difference,
     },
     /// The declared resources cannot hold what is reserved.
     #[error(
-        "{0}; start with the earlier --resources again, or destroy and unreserve what uses them \
-         first"
+        "{path}: {source}; first start again with the --resources of the last start, '{earlier}', \
+         which loses nothing, then unreserve or destroy what the new ones cannot hold: a \
+         destroyed volume loses its data; another --work-dir starts a new agent, and leaves \
+         reservations and volumes of this one behind, unused"
     )]
-    IncompatibleResources(String),
+    IncompatibleResources {
+        /// The checkpoint, which holds what was reserved.
+        path: String,
+        /// What does not fit.
+        source: Incompatible,
+        /// The resources of the last start.
+        earlier: String,
+    },
     /// The disk failed at the start.
     #[error("{0}")]
     Storage(String),
@@ -232,32 +255,4 @@ fn wait_for_signal() -> Result<impl Future<Output = &'static str>, RunError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn taken_port_is_one_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut config = crash::config(folder.path(), &[]);
-        config.listen.port = taken.local_addr().unwrap().port();
-        let error = run(config).await.unwrap_err();
-        assert!(matches!(error, RunError::Listen { .. }), "{error}");
-        assert_eq!(error.to_string().lines().count(), 1, "{error}");
-    }
-
-    #[test]
-    fn mount_disk_needs_a_mount() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("m");
-        std::fs::create_dir(&root).unwrap();
-        let disk = format!(
-            r#"[{{"name":"disk","type":"SCALAR","scalar":{{"value":9}},
-                "disk":{{"source":{{"type":"MOUNT","mount":{{"root":"{}"}}}}}}}}]"#,
-            root.display()
-        );
-        let config = crash::config(&folder.path().join("w"), &["--resources", &disk]);
-        let error = recovery::recover(&config).unwrap_err();
-        assert!(matches!(error, RunError::NotMounted { .. }), "{error}");
-    }
-}
+mod tests;

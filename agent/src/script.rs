@@ -32,7 +32,6 @@ use crate::core::event::{Action, Event, Identity, Marker, Memory, VolumeStep, Wr
 struct Model {
     memory: Memory,
     total: Resources,
-    journal: Vec<Order>,
 }
 
 impl Model {
@@ -42,13 +41,18 @@ impl Model {
             Write::Fence(fence) => memory.fence = Some(fence),
             Write::AgentId(agent_id) => memory.agent_id = Some(agent_id),
             Write::Intents(orders) => memory.intents = orders,
-            Write::Journal(order) => self.journal.push(*order),
-            Write::Total(upto, total) => {
-                self.total = total;
-                self.journal.retain(|order| order.seq > upto);
+            Write::Entries { removed, put } => {
+                for resource in removed.iter().chain(put.iter().map(|(resource, _)| resource)) {
+                    if let Some(entry) = self.total.counterpart(resource).cloned() {
+                        (0..self.total.count(&entry)).for_each(|_| self.total.subtract(&entry));
+                    }
+                }
+                for (resource, count) in put {
+                    (0..count).for_each(|_| self.total.add(&resource));
+                }
             }
-            Write::Settle(settled) => {
-                memory.settled.insert(settled.seq, settled);
+            Write::Settle(ended) => {
+                memory.settled.insert(ended.settled.seq, *ended);
             }
             Write::Forget(upto) => memory.settled = memory.settled.split_off(&upto.next()),
             Write::Applied { seq, failed } => {
@@ -64,10 +68,7 @@ impl Model {
     }
 
     fn core(&self, boot_counter: u64) -> Core {
-        let mut total = self.total.clone();
-        for order in &self.journal {
-            total.apply(&order.operation).unwrap();
-        }
+        let total = self.total.clone();
         let info = AgentInfo {
             hostname: "h1".to_owned(),
             host: "h1".to_owned(),

@@ -1,26 +1,28 @@
 //! Keeps one stream to the leading master: finds it, registers, and looks again when the stream
 //! ends, a ping is late, or the core gives it up. Decides nothing about orders. Next: `http.rs`.
 //!
-//! One WARN per outage, one INFO when it is over. Pauses between attempts double, with jitter:
-//! from 10 ms to 1 s while there is no leader, from 50 ms to 1 min when a rule refused the agent.
+//! One WARN per outage, one INFO when it is over. Whom to ask and when is in
+//! `session/seeker.rs`. The core hears of a stream only once a leading master has opened it, so
+//! that a search costs the agent no registration.
+
+mod seeker;
 
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use rand::Rng as _;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status, Streaming};
-use tracing::{debug, info, warn};
 
 use proto::convert::agent as convert;
 use proto::holdfast::agent::agent_service_client::AgentServiceClient;
 use proto::holdfast::agent::{AgentEnvelope, MasterEnvelope};
 use resources::message::MasterMessage;
 
+use self::seeker::{End, Seeker};
 use crate::config::{Address, Config};
 use crate::core::event::Pause;
 use crate::driver::{Handle, Signal, Stream, StreamId};
@@ -29,20 +31,12 @@ use crate::driver::{Handle, Signal, Stream, StreamId};
 const OUTBOX_MAX: usize = 1_024;
 /// Largest message, both ways.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// From the open connection to the master's answer to the registration.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// From the open stream to the master's answer to the registration.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-const PAUSE_MIN: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-const PAUSE_REFUSED_MIN: Duration = Duration::from_millis(50);
-const PAUSE_REFUSED_MAX: Duration = Duration::from_secs(60);
 /// Pings that may be late before the agent looks for another master.
 const SILENT_INTERVALS: u32 = 2;
-/// Hints followed in a row without a pause: more would be masters that point at each other.
-const HINTS_MAX: usize = 3;
-
 /// Ends only when the agent must exit, with the reason, or when `stop` turns true.
 pub(crate) async fn run(
     config: &Config,
@@ -64,7 +58,7 @@ pub(crate) async fn run(
             }
         };
         driver.closed(StreamId(streams)).await;
-        let pause = seeker.next(&target, end)?;
+        let pause = seeker.next(&target, end, Instant::now())?;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = stopped(&mut stop) => return Ok(()),
@@ -85,129 +79,6 @@ fn authorization(config: &Config) -> Option<MetadataValue<Ascii>> {
     Some(value)
 }
 
-/// How an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum End {
-    /// This master does not lead; the one named does.
-    NotLeading(Address),
-    /// No answer, a broken stream, or a lower fence.
-    Lost(String),
-    /// A rule refused the agent.
-    Refused(String),
-    /// The secret is wrong: no master will take it.
-    WrongSecret(String),
-}
-
-/// Whom to ask next, and when.
-#[derive(Debug)]
-struct Seeker {
-    masters: Vec<Address>,
-    next: usize,
-    hint: Option<Address>,
-    hints_followed: usize,
-    failures: u32,
-    refusals: u32,
-    /// The outage was told to the log.
-    is_told: bool,
-    is_first: bool,
-}
-
-impl Seeker {
-    fn new(masters: Vec<Address>) -> Self {
-        let next = rand::rng().random_range(0..masters.len());
-        Self {
-            masters,
-            next,
-            hint: None,
-            hints_followed: 0,
-            failures: 0,
-            refusals: 0,
-            is_told: false,
-            is_first: true,
-        }
-    }
-
-    fn target(&mut self) -> Address {
-        self.hint.take().unwrap_or_else(|| {
-            let target = self.masters[self.next % self.masters.len()].clone();
-            self.next = (self.next + 1) % self.masters.len();
-            target
-        })
-    }
-
-    fn registered(&mut self, target: &Address, agent_id: &str) {
-        if self.is_first || self.is_told {
-            info!(agent_id, master = %target, "registered");
-        }
-        self.is_first = false;
-        self.is_told = false;
-        self.hints_followed = 0;
-        self.failures = 0;
-        self.refusals = 0;
-        // The next search begins with the others: this one has just been lost.
-        if let Some(position) = self.masters.iter().position(|master| master == target) {
-            self.next = (position + 1) % self.masters.len();
-        }
-    }
-
-    /// How long to wait before the next attempt; the error ends the agent.
-    fn next(&mut self, target: &Address, end: End) -> Result<Duration, String> {
-        debug!(master = %target, ?end, "session ended");
-        match end {
-            End::NotLeading(leader) if self.may_follow(&leader, target) => {
-                self.hints_followed += 1;
-                self.hint = Some(leader);
-                Ok(Duration::ZERO)
-            }
-            End::NotLeading(_) => Ok(self.search(target, "does not lead")),
-            End::Lost(reason) => Ok(self.search(target, &reason)),
-            End::Refused(reason) => {
-                self.tell(target, &reason);
-                self.refusals += 1;
-                Ok(jitter(doubled(PAUSE_REFUSED_MIN, self.refusals - 1, PAUSE_REFUSED_MAX)))
-            }
-            End::WrongSecret(reason) => {
-                Err(format!("master {target} refused the credential: {reason}"))
-            }
-        }
-    }
-
-    fn may_follow(&self, leader: &Address, target: &Address) -> bool {
-        leader != target && self.hints_followed < HINTS_MAX
-    }
-
-    /// Every master is asked once before there is a pause; the pause grows with each round.
-    fn search(&mut self, target: &Address, reason: &str) -> Duration {
-        let round = u32::try_from(self.masters.len()).unwrap_or(u32::MAX);
-        self.failures = self.failures.saturating_add(1);
-        let was_registered = self.failures == 1 && !self.is_first;
-        if was_registered || self.failures >= round {
-            self.tell(target, reason);
-        }
-        if !self.failures.is_multiple_of(round) {
-            return Duration::ZERO;
-        }
-        self.hints_followed = 0;
-        jitter(doubled(PAUSE_MIN, self.failures / round - 1, PAUSE_MAX))
-    }
-
-    fn tell(&mut self, target: &Address, reason: &str) {
-        if !self.is_told {
-            self.is_told = true;
-            warn!(master = %target, reason, "no session with a leading master");
-        }
-    }
-}
-
-fn doubled(least: Duration, times: u32, most: Duration) -> Duration {
-    least.saturating_mul(2_u32.saturating_pow(times.min(16))).min(most)
-}
-
-/// Between half of it and all of it: agents that lost one master do not come back as one.
-fn jitter(pause: Duration) -> Duration {
-    pause.mul_f64(rand::rng().random_range(0.5..=1.0))
-}
-
 /// One connection to one master.
 struct Attempt<'a> {
     driver: &'a Handle,
@@ -221,20 +92,20 @@ impl Attempt<'_> {
             Ok(endpoint) => endpoint,
             Err(error) => return End::Lost(error.to_string()),
         };
+        let patience = seeker.patience();
         let endpoint = endpoint
-            .connect_timeout(CONNECT_TIMEOUT)
+            .connect_timeout(patience.connect)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
-        let channel = match endpoint.connect().await {
-            Ok(channel) => channel,
-            Err(error) => return End::Lost(deepest(&error)),
+        // The library's own limit holds for the socket alone, not for the name lookup before it.
+        let channel = match timeout(patience.connect * 2, endpoint.connect()).await {
+            Ok(Ok(channel)) => channel,
+            Ok(Err(error)) => return End::Unreachable(deepest(&error)),
+            Err(_) => return End::Unreachable("no connection in time".to_owned()),
         };
         let (outbox, outbox_rx) = mpsc::channel(OUTBOX_MAX);
-        let (signals, signals_rx) = mpsc::unbounded_channel();
-        self.driver.opened(Stream { id: self.id, outbox, signals }).await;
-
         let outgoing = ReceiverStream::new(outbox_rx).map(|message| AgentEnvelope::from(&message));
         let mut request = Request::new(outgoing);
         if let Some(header) = self.header {
@@ -243,13 +114,14 @@ impl Attempt<'_> {
         let mut client = AgentServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        match timeout(OPEN_TIMEOUT, client.session(request)).await {
-            Err(_) => End::Lost("no answer to the registration".to_owned()),
-            Ok(Err(status)) => ended(&status),
-            Ok(Ok(response)) => {
-                self.attend(response.into_inner(), signals_rx, target, seeker).await
-            }
-        }
+        let incoming = match timeout(patience.answer, client.session(request)).await {
+            Err(_) => return End::Lost("no answer".to_owned()),
+            Ok(Err(status)) => return ended(&status),
+            Ok(Ok(response)) => response.into_inner(),
+        };
+        let (signals, signals_rx) = mpsc::unbounded_channel();
+        self.driver.opened(Stream { id: self.id, outbox, signals }).await;
+        self.attend(incoming, signals_rx, target, seeker).await
     }
 
     /// Passes messages on until the stream is lost. Every arm is cancel-safe: the stream and the
@@ -261,7 +133,7 @@ impl Attempt<'_> {
         target: &Address,
         seeker: &mut Seeker,
     ) -> End {
-        let mut silence_max = OPEN_TIMEOUT;
+        let mut silence_max = WELCOME_TIMEOUT;
         let mut deadline = Instant::now() + silence_max;
         loop {
             tokio::select! {

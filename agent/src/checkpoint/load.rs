@@ -1,15 +1,21 @@
 //! Reads every row of the checkpoint at a start, and refuses what it does not understand. The
 //! layout stands in `checkpoint.rs`.
 
-use redb::{Database, ReadableDatabase, ReadableTable};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 use serde::de::DeserializeOwned;
 
+use resources::collection::Resources;
 use resources::id::VolumeId;
-use resources::message::{Order, Settled};
+use resources::message::Order;
+use resources::resource::Resource;
 use resources::role::Role;
 
-use super::{FORMAT_VERSION, INTENTS, JOURNAL, META, SETTLED, Stored, VOLUMES, VolumeRow};
-use crate::core::event::{Memory, VolumeKey};
+use super::row::{SettledRow, VolumeRow};
+use super::{FORMAT_VERSION, INTENTS, JOURNAL, META, RESOURCES, SETTLED, Stored, VOLUMES};
+use crate::core::event::{Ended, Memory, VolumeKey};
+
+/// The last version without a table of resources.
+const VERSION_WITH_JOURNAL: u64 = 1;
 
 /// Why the rows make no checkpoint.
 pub(super) enum LoadError {
@@ -44,8 +50,9 @@ pub(super) fn load(database: &Database) -> Result<Stored, LoadError> {
         ..Memory::default()
     };
     for entry in transaction.open_table(SETTLED)?.iter()? {
-        let settled: Settled = decode("settled", entry?.1.value())?;
-        memory.settled.insert(settled.seq, settled);
+        let row: SettledRow = decode("settled", entry?.1.value())?;
+        let ended = Ended::from(row);
+        memory.settled.insert(ended.settled.seq, ended);
     }
     for entry in transaction.open_table(INTENTS)?.iter()? {
         memory.intents.push(decode("intents", entry?.1.value())?);
@@ -59,10 +66,13 @@ pub(super) fn load(database: &Database) -> Result<Stored, LoadError> {
         let row: VolumeRow = decode("volumes", value.value())?;
         memory.volumes.insert(VolumeKey { role, id }, row.into());
     }
-    let mut journal = Vec::new();
-    for entry in transaction.open_table(JOURNAL)?.iter()? {
-        journal.push(decode::<Order>("journal", entry?.1.value())?);
-    }
+    let has_rows = version > VERSION_WITH_JOURNAL;
+    let total = if has_rows {
+        resources(&transaction)?
+    } else {
+        let total = optional("total", row("total")?)?.unwrap_or_default();
+        with_journal(total, &transaction)?
+    };
     let boot_id = optional("boot_id", row("boot_id")?)?;
     let info = optional("info", row("info")?)?;
     Ok(Stored {
@@ -70,9 +80,41 @@ pub(super) fn load(database: &Database) -> Result<Stored, LoadError> {
         boot_counter: optional("boot_counter", row("boot_counter")?)?.unwrap_or_default(),
         last_start: boot_id.zip(info),
         memory,
-        total: optional("total", row("total")?)?.unwrap_or_default(),
-        journal,
+        total,
+        has_rows,
     })
+}
+
+fn resources(transaction: &ReadTransaction) -> Result<Resources, LoadError> {
+    let mut entries: Vec<(Resource, u64)> = Vec::new();
+    for entry in transaction.open_table(RESOURCES)?.iter()? {
+        entries.push(decode("resources", entry?.1.value())?);
+    }
+    let count = entries.len();
+    let total = Resources::from(entries);
+    if total.entries().count() != count {
+        return Err(LoadError::Corrupt("resources: two rows for one resource".to_owned()));
+    }
+    Ok(total)
+}
+
+/// How version 1 kept the total.
+fn with_journal(
+    mut total: Resources,
+    transaction: &ReadTransaction,
+) -> Result<Resources, LoadError> {
+    let journal = match transaction.open_table(JOURNAL) {
+        Ok(journal) => journal,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(total),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in journal.iter()? {
+        let order: Order = decode("journal", entry?.1.value())?;
+        total.apply(&order.operation).map_err(|why| {
+            LoadError::Corrupt(format!("journal: order {} does not apply: {why}", order.seq))
+        })?;
+    }
+    Ok(total)
 }
 
 fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, LoadError> {

@@ -9,16 +9,19 @@
 //! did already. The trash is emptied only after the settling checkpoint, so that a directory
 //! made later in the same batch cannot get the inode number of one moved before it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use resources::collection::Resources;
 use resources::id::Seq;
 use resources::message::{Order, Outcome, Settled};
 use resources::operation::Operation;
+use resources::resource::Resource;
 
 use super::event::{
-    Action, Marker, VolumeKey, VolumeRecord, VolumeStep, Write, operation_name, touches_directories,
+    Action, Ended, Marker, VolumeKey, VolumeRecord, VolumeStep, Write, operation_name,
+    touches_directories,
 };
-use super::{BATCH_ORDERS_MAX, Core, JOURNAL_ORDERS_MAX, PENDING_ORDERS_MAX};
+use super::{BATCH_ORDERS_MAX, Core, PENDING_ORDERS_MAX};
 
 /// The batch being carried out.
 #[derive(Debug, Default)]
@@ -29,6 +32,10 @@ pub(super) struct Hand {
     waiting: Option<Order>,
     /// Rows for the settling checkpoint.
     writes: Vec<Write>,
+    /// The total before the batch. A set costs a counter to clone.
+    before: Resources,
+    /// What its orders consumed and made: names the entries of the total that may differ.
+    touched: BTreeSet<Resource>,
     /// Number of its last order.
     upto: Seq,
     /// Why the batch runs, which says what goes around it.
@@ -54,6 +61,39 @@ impl Hand {
     pub(super) fn upto(&self) -> Seq {
         self.upto
     }
+    /// Orders that are not settled.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Order> {
+        self.waiting.iter().chain(&self.orders)
+    }
+
+    /// The entries of the total that the batch changed.
+    fn entries(&self, after: &Resources) -> Option<Write> {
+        let (mut removed, mut put) = (BTreeSet::new(), BTreeMap::new());
+        for resource in &self.touched {
+            let entry = |set: &Resources| {
+                let entry = set.counterpart(resource)?;
+                Some((entry.clone(), set.count(entry)))
+            };
+            let (old, new) = (entry(&self.before), entry(after));
+            if old == new {
+                continue;
+            }
+            // What is made anew may be written differently, with another creator for instance.
+            let stays = |old: &Resource, new: &Resource| {
+                Resource { value: new.value.clone(), ..old.clone() } == *new
+            };
+            match (old, &new) {
+                (Some((old, _)), Some((new, _))) if stays(&old, new) => {}
+                (old, _) => removed.extend(old.map(|(old, _)| old)),
+            }
+            put.extend(new);
+        }
+        if removed.is_empty() && put.is_empty() {
+            return None;
+        }
+        let (removed, put) = (removed.into_iter().collect(), put.into_iter().collect());
+        Some(Write::Entries { removed, put })
+    }
 }
 
 impl Core {
@@ -74,7 +114,8 @@ impl Core {
     /// Carries out `orders`, which follow on what is applied.
     pub(super) fn begin(&mut self, orders: Vec<Order>, origin: Origin, actions: &mut Vec<Action>) {
         let upto = orders.last().map_or(self.applied_seq, |order| order.seq);
-        self.hand = Some(Hand { orders: orders.into(), upto, origin, ..Hand::default() });
+        let before = self.total.clone();
+        self.hand = Some(Hand { orders: orders.into(), upto, origin, before, ..Hand::default() });
         self.advance(actions);
     }
 
@@ -92,7 +133,7 @@ impl Core {
                 self.record_volumes(&order, records.collect());
                 self.finish_order(order);
             }
-            Err(reason) => self.fail_order(&order, reason),
+            Err(reason) => self.fail_order(order, reason),
         }
         self.advance(actions);
     }
@@ -127,7 +168,7 @@ impl Core {
                     )));
                     return;
                 }
-                self.fail_order(&order, why.to_string());
+                self.fail_order(order, why.to_string());
                 continue;
             }
             match self.volume_step(&order) {
@@ -189,14 +230,14 @@ impl Core {
 
     fn finish_order(&mut self, order: Order) {
         self.total.apply(&order.operation).expect("checked before, and nothing changed since");
-        self.settle(&order, Outcome::Finished);
-        self.journal_len += 1;
         if let Some(hand) = &mut self.hand {
-            hand.writes.push(Write::Journal(Box::new(order)));
+            hand.touched.extend(order.operation.consumed());
+            hand.touched.extend(order.operation.converted());
         }
+        self.settle(order, Outcome::Finished);
     }
 
-    fn fail_order(&mut self, order: &Order, reason: String) {
+    fn fail_order(&mut self, order: Order, reason: String) {
         // What only depends on a failed CREATE must not let yet later orders fail.
         if matches!(order.operation, Operation::Create { .. }) {
             self.failed_seq = order.seq;
@@ -204,12 +245,13 @@ impl Core {
         self.settle(order, Outcome::Failed { reason });
     }
 
-    fn settle(&mut self, order: &Order, outcome: Outcome) {
-        let operation_id = order.operation_id.clone();
-        let settled = Settled { seq: order.seq, operation_id, outcome };
-        self.settled.insert(order.seq, settled.clone());
+    fn settle(&mut self, order: Order, outcome: Outcome) {
+        let Order { seq, operation_id, operation } = order;
+        let settled = Settled { seq, operation_id, outcome };
+        let ended = Ended { settled, operation: Some(operation) };
+        self.settled.insert(seq, ended.clone());
         if let Some(hand) = &mut self.hand {
-            hand.writes.push(Write::Settle(settled));
+            hand.writes.push(Write::Settle(Box::new(ended)));
         }
     }
 
@@ -220,11 +262,8 @@ impl Core {
         if hand.origin != Origin::Light {
             hand.writes.push(Write::Intents(Vec::new()));
         }
-        if self.journal_len >= JOURNAL_ORDERS_MAX {
-            self.journal_len = 0;
-            hand.writes.retain(|write| !matches!(write, Write::Journal(_)));
-            hand.writes.push(Write::Total(self.applied_seq, self.total.clone()));
-        }
+        let entries = hand.entries(&self.total);
+        hand.writes.extend(entries);
         hand.writes.extend(self.forget_upto.take().map(Write::Forget));
         hand.writes.push(Write::Applied { seq: self.applied_seq, failed: self.failed_seq });
         actions.push(Action::Checkpoint(hand.writes));
@@ -241,7 +280,7 @@ impl Core {
 
     /// Failed orders that the master has not acknowledged.
     pub(super) fn exceptions(&self) -> BTreeMap<Seq, String> {
-        let failed = |settled: &Settled| match &settled.outcome {
+        let failed = |Ended { settled, .. }: &Ended| match &settled.outcome {
             Outcome::Finished => None,
             Outcome::Failed { reason } => Some((settled.seq, reason.clone())),
         };
@@ -249,7 +288,7 @@ impl Core {
     }
 }
 
-fn volumes_of(operation: &Operation) -> &[resources::resource::Resource] {
+fn volumes_of(operation: &Operation) -> &[Resource] {
     match operation {
         Operation::Create { volumes } | Operation::Destroy { volumes } => volumes,
         Operation::Reserve { .. }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use resources::collection::Resources;
 use resources::id::{AgentId, OperationId, Seq, VolumeId};
 use resources::message::{
     AgentInfo, AgentMessage, Fence, MasterMessage, Order, Outcome, Registration, Retry, Settled,
@@ -92,12 +91,16 @@ pub(crate) enum Write {
     AgentId(AgentId),
     /// Orders that are begun but not settled; replaces the ones before.
     Intents(Vec<Order>),
-    /// An order whose effect on the resources is now part of the total.
-    Journal(Box<Order>),
-    /// The whole total at the number given, instead of the journal up to it.
-    Total(Seq, Resources),
+    /// What a batch changed in the total, entry by entry: however many reservations there are,
+    /// only those that its orders touched.
+    Entries {
+        /// Entries that are no more.
+        removed: Vec<Resource>,
+        /// Entries as they are now, with their shares or copies.
+        put: Vec<(Resource, u64)>,
+    },
     /// How an order ended.
-    Settle(Settled),
+    Settle(Box<Ended>),
     /// Outcomes up to here are replicated.
     Forget(Seq),
     /// The last order carried out, and the last CREATE that failed.
@@ -111,6 +114,24 @@ pub(crate) enum Write {
     Volume(VolumeKey, VolumeRecord),
     /// The volume is gone.
     RemoveVolume(VolumeKey),
+}
+
+/// An order that is carried out, or failed, and whose outcome the master has not acknowledged.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ended {
+    /// How.
+    pub(crate) settled: Settled,
+    /// What it was; none where an older version of this program wrote the row.
+    pub(crate) operation: Option<Operation>,
+}
+
+/// A volume whose directory cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unavailable {
+    /// The volume.
+    pub(crate) volume: Resource,
+    /// What is wrong, for the operator.
+    pub(crate) reason: String,
 }
 
 /// What names a volume on one agent.
@@ -180,10 +201,8 @@ pub(crate) struct Memory {
     pub(crate) applied_seq: Seq,
     /// Last CREATE that failed.
     pub(crate) failed_seq: Seq,
-    /// Number of orders in the journal since the total was last written whole.
-    pub(crate) journal_len: usize,
     /// Outcomes not acknowledged.
-    pub(crate) settled: BTreeMap<Seq, Settled>,
+    pub(crate) settled: BTreeMap<Seq, Ended>,
     /// Orders begun but not settled.
     pub(crate) intents: Vec<Order>,
     /// Volumes made.
@@ -267,9 +286,14 @@ impl fmt::Display for Write {
             Self::Fence(fence) => write!(f, "fence {fence}"),
             Self::AgentId(agent_id) => write!(f, "agent_id {agent_id}"),
             Self::Intents(orders) => write!(f, "intents {}", list(orders.iter().map(order))),
-            Self::Journal(done) => write!(f, "journal {}", order(done)),
-            Self::Total(seq, total) => write!(f, "total at {seq}: {}", list(total.iter())),
-            Self::Settle(end) => write!(f, "settled {}", settled(end)),
+            Self::Entries { removed, put } => {
+                let put = put.iter().map(|(resource, count)| match count {
+                    1 => resource.to_string(),
+                    count => format!("{resource}<{count}>"),
+                });
+                write!(f, "entries less ({}) plus ({})", list(removed), list(put))
+            }
+            Self::Settle(end) => write!(f, "settled {}", settled(&end.settled)),
             Self::Forget(upto) => write!(f, "forget up to {upto}"),
             Self::Applied { seq, failed } => write!(f, "applied {seq}, last failed {failed}"),
             Self::Volume(key, record) => write!(f, "volume {key} {record}"),

@@ -13,10 +13,14 @@ use proto::mesos::v1;
 use proto::mesos::v1::agent::call::Type;
 use proto::mesos::v1::agent::{Call, Response, response};
 use resources::form::Format;
+use resources::id::{AgentId, OperationId};
+use resources::message::Outcome;
+use resources::operation::Operation;
 
-use super::{Server, plain};
+use super::{Server, about, plain};
+use crate::core::event::Ended;
 use crate::driver::View;
-use crate::recovery::MESOS_VERSION;
+use crate::metrics;
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/x-protobuf";
@@ -90,6 +94,13 @@ fn encode(response: &Response, encoding: Encoding) -> Answer {
     }
 }
 
+fn metrics_of(view: &View, server: &Server) -> response::GetMetrics {
+    let metric =
+        |(name, value): (String, serde_json::Value)| v1::Metric { name, value: value.as_f64() };
+    let metrics = metrics::snapshot(server.uptime(), Some(view));
+    response::GetMetrics { metrics: metrics.into_iter().map(metric).collect() }
+}
+
 /// The answer to a call; none for those that are not supported.
 fn answer(kind: Type, view: &View, server: &Server) -> Option<Response> {
     let of = |kind: response::Type| Response { r#type: Some(kind.into()), ..Response::default() };
@@ -98,14 +109,14 @@ fn answer(kind: Type, view: &View, server: &Server) -> Option<Response> {
             get_health: Some(response::GetHealth { healthy: true }),
             ..of(response::Type::GetHealth)
         },
-        Type::GetVersion => {
-            let version_info =
-                v1::VersionInfo { version: MESOS_VERSION.to_owned(), ..Default::default() };
-            Response {
-                get_version: Some(response::GetVersion { version_info }),
-                ..of(response::Type::GetVersion)
-            }
-        }
+        Type::GetVersion => Response {
+            get_version: Some(response::GetVersion { version_info: about::version_info() }),
+            ..of(response::Type::GetVersion)
+        },
+        Type::GetMetrics => Response {
+            get_metrics: Some(metrics_of(view, server)),
+            ..of(response::Type::GetMetrics)
+        },
         Type::GetFlags => {
             let flag = |(name, value): (&String, &String)| v1::Flag {
                 name: name.clone(),
@@ -132,14 +143,89 @@ fn answer(kind: Type, view: &View, server: &Server) -> Option<Response> {
             }),
             ..of(response::Type::GetState)
         },
-        // Operations with feedback for frameworks stand here once there are frameworks.
         Type::GetOperations => Response {
-            get_operations: Some(response::GetOperations::default()),
+            get_operations: Some(response::GetOperations { operations: operations(view) }),
             ..of(response::Type::GetOperations)
+        },
+        Type::GetFrameworks => Response {
+            get_frameworks: Some(response::GetFrameworks::default()),
+            ..of(response::Type::GetFrameworks)
+        },
+        Type::GetExecutors => Response {
+            get_executors: Some(response::GetExecutors::default()),
+            ..of(response::Type::GetExecutors)
+        },
+        Type::GetTasks => Response {
+            get_tasks: Some(response::GetTasks::default()),
+            ..of(response::Type::GetTasks)
+        },
+        Type::GetResourceProviders => Response {
+            get_resource_providers: Some(response::GetResourceProviders::default()),
+            ..of(response::Type::GetResourceProviders)
         },
         _ => return None,
     };
     Some(response)
+}
+
+/// Operations taken in and not carried out, and those whose outcome no master has acknowledged.
+fn operations(view: &View) -> Vec<v1::Operation> {
+    let pending = view
+        .pending
+        .iter()
+        .map(|order| operation(view, &order.operation_id, Some(&order.operation), None));
+    let ended = view.ended.iter().map(|Ended { settled, operation: done }| {
+        operation(view, &settled.operation_id, done.as_ref(), Some(&settled.outcome))
+    });
+    ended.chain(pending).collect()
+}
+
+fn operation(
+    view: &View,
+    id: &OperationId,
+    operation: Option<&Operation>,
+    outcome: Option<&Outcome>,
+) -> v1::Operation {
+    let (state, message) = match outcome {
+        None => (v1::OperationState::OperationPending, None),
+        Some(Outcome::Finished) => (v1::OperationState::OperationFinished, None),
+        Some(Outcome::Failed { reason }) => {
+            (v1::OperationState::OperationFailed, Some(reason.clone()))
+        }
+    };
+    let uuid = v1::Uuid { value: uuid(view, id).to_vec().into() };
+    let agent_id = view.agent_id.as_ref().map(|id| v1::AgentId { value: id.to_string() });
+    v1::Operation {
+        framework_id: None,
+        agent_id: agent_id.clone(),
+        info: operation
+            .map(|operation| convert::operation::to_wire(operation, None, Format::Post))
+            .unwrap_or_default(),
+        latest_status: v1::OperationStatus {
+            operation_id: Some(v1::OperationId { value: id.to_string() }),
+            state: state.into(),
+            message,
+            uuid: Some(uuid.clone()),
+            agent_id,
+            ..Default::default()
+        },
+        statuses: Vec::new(),
+        uuid,
+    }
+}
+
+/// The same as on every master: FNV-1a (128 bits) of agent and operation, in the form of a UUID
+/// of version 8.
+fn uuid(view: &View, id: &OperationId) -> [u8; 16] {
+    const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let agent_id = view.agent_id.as_ref().map_or("", AgentId::as_str);
+    let text = [agent_id, "/", id.as_str()].concat();
+    let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+    let mut uuid = text.bytes().fold(OFFSET_BASIS, step).to_be_bytes();
+    uuid[6] = (uuid[6] & 0x0f) | 0x80;
+    uuid[8] = (uuid[8] & 0x3f) | 0x80;
+    uuid
 }
 
 fn agent_info(view: &View) -> v1::AgentInfo {

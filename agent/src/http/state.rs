@@ -13,6 +13,7 @@ use resources::resource::Resource;
 use resources::value;
 
 use super::Server;
+use crate::core::event::Unavailable;
 use crate::driver::View;
 
 /// What agents of Mesos 1.11 announce; every one is obeyed here or has no effect yet.
@@ -37,7 +38,7 @@ pub(super) fn state(view: &View, server: &Server) -> Value {
         Value::Object(entries.collect())
     };
     let unreserved = total.unreserved();
-    let mut state = super::version();
+    let mut state = super::about::version();
     let rest = json!({
         "id": view.agent_id.as_ref().map(ToString::to_string).unwrap_or_default(),
         "pid": format!("slave(1)@{}", address(&info.host, info.port)),
@@ -60,8 +61,8 @@ pub(super) fn state(view: &View, server: &Server) -> Value {
         "boot_counter": view.identity.boot_counter,
         "applied_seq": view.applied_seq,
         "resource_version": view.applied_seq,
-        "unacknowledged": view.settled.iter().map(|settled| settled.seq).collect::<Vec<_>>(),
-        "unavailable": list(&view.unavailable),
+        "unacknowledged": view.ended.iter().map(|end| end.settled.seq).collect::<Vec<_>>(),
+        "unavailable": unavailable(&view.unavailable),
     });
     if let (Value::Object(state), Value::Object(rest)) = (&mut state, rest) {
         state.extend(rest);
@@ -107,12 +108,24 @@ fn full(resources: &Resources) -> Value {
 
 /// Resources in endpoint form.
 fn list<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> Value {
-    let form = |resource: &Resource| {
-        let form =
-            resource.to_form(Format::Endpoint).expect("endpoint form exists for every stack");
-        serde_json::to_value(form).expect("a form is plain JSON")
-    };
     Value::Array(resources.into_iter().map(form).collect())
+}
+
+fn form(resource: &Resource) -> Value {
+    let form = resource.to_form(Format::Endpoint).expect("endpoint form exists for every stack");
+    serde_json::to_value(form).expect("a form is plain JSON")
+}
+
+/// The volumes in endpoint form, each with what is wrong.
+fn unavailable(found: &[Unavailable]) -> Value {
+    let volumes = found.iter().map(|Unavailable { volume, reason }| {
+        let mut volume = form(volume);
+        if let Value::Object(volume) = &mut volume {
+            volume.insert("reason".to_owned(), json!(reason));
+        }
+        volume
+    });
+    Value::Array(volumes.collect())
 }
 
 fn attributes(attributes: &[Attribute]) -> Value {

@@ -5,9 +5,9 @@ use axum::http::header::ACCEPT;
 use tokio::sync::watch;
 
 use super::*;
-use crate::crash;
 use crate::driver::Driver;
 use crate::recovery::recover;
+use crate::tests::rig;
 
 #[test]
 fn routing() {
@@ -19,6 +19,9 @@ fn routing() {
         ("/api/v1/state", "/api/v1"),
         ("/api/v1/executor", "/api/v1/executor"),
         ("/slave(1)/api/v1/executor", "/api/v1/executor"),
+        ("/metrics", "/metrics"),
+        ("/slave(1)/metrics/snapshot", "/metrics/snapshot"),
+        ("/flags", "/flags"),
         ("/statement", ""),
         ("/slave(1)", ""),
         ("/", ""),
@@ -60,6 +63,16 @@ async fn before_recovery() {
     let (status, version) = get(&server, "/version").await;
     assert_eq!(status, 200);
     assert!(version.contains(r#""version":"1.11.0""#), "{version}");
+    let version: Value = serde_json::from_str(&version).unwrap();
+    assert!(version["build_time"].as_f64().unwrap() > 1.0e9, "{version}");
+    assert!(version["build_date"].as_str().unwrap().starts_with("20"), "{version}");
+    assert!(version["build_user"].is_string() && version["holdfast_version"].is_string());
+    let (status, snapshot) = get(&server, "/metrics/snapshot").await;
+    assert_eq!(status, 200);
+    assert!(snapshot.contains(r#""slave/registered":0.0"#), "{snapshot}");
+    assert!(get(&server, "/metrics").await.1.contains("\nagent_recovering 1\n"));
+    let (status, flags) = get(&server, "/slave(1)/flags").await;
+    assert_eq!((status, flags.as_str()), (200, r#"{"flags":{"k":"v"}}"#));
     assert_eq!(get(&server, "/nowhere").await.0, 404);
     let (_, wrapped) = get(&server, "/version?jsonp=f").await;
     assert!(wrapped.starts_with("f({") && wrapped.ends_with("});"), "{wrapped}");
@@ -70,7 +83,7 @@ async fn state_and_calls() {
     let folder = tempfile::tempdir().unwrap();
     let resources = "cpus:4;cpus(ads):2;mem:64;disk:1000;ports:[1-3,7-9]";
     let flags = ["--resources", resources, "--attributes", "rack:a;n:2"];
-    let driver = Driver::start(recover(&crash::config(folder.path(), &flags)).unwrap()).unwrap();
+    let driver = Driver::start(recover(&rig::config(folder.path(), &flags)).unwrap()).unwrap();
     let mut progress = driver.handle().state();
     progress.wait_for(|state| *state == State::Ready).await.unwrap();
     let server = server(Some(driver.handle()));
@@ -112,5 +125,66 @@ async fn state_and_calls() {
     let request = Request::post("/api/v1").header(CONTENT_TYPE, "application/json");
     let request = request.header(ACCEPT, "text/html").body(Body::from(r#"{"type":"GET_HEALTH"}"#));
     assert_eq!(text(answer(&server, request.unwrap()).await).await.0, 406);
+    driver.stop().await;
+}
+
+/// Operations of a batch: one done, one failed, and their end not acknowledged.
+#[tokio::test]
+async fn operations_and_metrics() {
+    let mut rig = rig::Rig::new(rig::Kind::Root);
+    let batch = vec![rig.reserve(100), rig.create(&[("v1", 64)]), rig.create(&[("v2", 64)])];
+    let mut agent = rig.start();
+    agent.serve(&[batch]);
+    let driver = Driver::start(agent.recovered).unwrap();
+    let mut progress = driver.handle().state();
+    progress.wait_for(|state| *state == State::Ready).await.unwrap();
+    let server = server(Some(driver.handle()));
+    let (status, text) = post(&server, r#"{"type":"GET_OPERATIONS"}"#).await;
+    assert_eq!(status, 200);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let operations = answer["get_operations"]["operations"].as_array().unwrap();
+    let told: Vec<_> = operations
+        .iter()
+        .map(|operation| {
+            let status = &operation["latest_status"];
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            (text(&status["operation_id"]["value"]), text(&status["state"]))
+        })
+        .collect();
+    let expected = [("o1", "FINISHED"), ("o2", "FINISHED"), ("o3", "FAILED")]
+        .map(|(id, state)| (id.to_owned(), format!("OPERATION_{state}")));
+    assert_eq!(told, expected);
+    assert_eq!(operations[1]["info"]["type"], json!("CREATE"));
+    assert_eq!(operations[1]["agent_id"]["value"], json!("S0"));
+    let volume = &operations[1]["info"]["create"]["volumes"][0];
+    assert_eq!(volume["disk"]["persistence"]["id"], json!("v1"));
+    let reason = operations[2]["latest_status"]["message"].as_str().unwrap();
+    assert!(reason.contains("insufficient resources"), "{reason}");
+
+    let (_, snapshot) = get(&server, "/metrics/snapshot").await;
+    let snapshot: Value = serde_json::from_str(&snapshot).unwrap();
+    for (name, expected) in [
+        ("slave/registered", 0.0),
+        ("slave/recovery_errors", 0.0),
+        ("slave/cpus_total", 4.0),
+        ("slave/mem_total", 64.0),
+        ("slave/disk_total", 1_000.0),
+        ("slave/disk_used", 0.0),
+        ("slave/gpus_percent", 0.0),
+    ] {
+        assert_eq!(snapshot[name], json!(expected), "{name}");
+    }
+    assert!(snapshot["slave/uptime_secs"].is_f64());
+    let (_, text) = get(&server, "/metrics").await;
+    for line in [
+        "agent_applied_seq 3",
+        "agent_orders_unacknowledged 3",
+        "agent_resources_total{resource=\"disk\"} 1000",
+        "agent_volumes 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    let (_, metrics) = post(&server, r#"{"type":"GET_METRICS"}"#).await;
+    assert!(metrics.contains("slave/disk_total"), "{metrics}");
     driver.stop().await;
 }

@@ -19,9 +19,9 @@ use resources::resource::{Labels, Reservation, ReservationKind};
 use resources::role::Role;
 
 use super::*;
-use crate::crash;
 use crate::driver::Driver;
 use crate::recovery::recover;
+use crate::tests::rig;
 
 type Replies = mpsc::Sender<Result<MasterEnvelope, Status>>;
 
@@ -31,6 +31,8 @@ enum Behaviour {
     Follow(Option<Address>),
     Deny,
     Lead(u64),
+    /// Takes the registration and ends the stream, so many times; leads then.
+    Drop(usize),
 }
 
 #[derive(Clone)]
@@ -48,8 +50,15 @@ impl AgentService for Master {
         &self,
         request: Request<Streaming<AgentEnvelope>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let term = match self.behaviour.lock().clone() {
+        let mut behaviour = self.behaviour.lock();
+        let mut is_dropped = false;
+        let term = match behaviour.clone() {
             Behaviour::Lead(term) => term,
+            Behaviour::Drop(left) => {
+                is_dropped = true;
+                *behaviour = if left > 1 { Behaviour::Drop(left - 1) } else { Behaviour::Lead(1) };
+                1
+            }
             Behaviour::Deny => return Err(Status::unauthenticated("unknown principal")),
             Behaviour::Follow(leader) => {
                 let mut metadata = MetadataMap::new();
@@ -60,12 +69,18 @@ impl AgentService for Master {
                 return Err(Status::with_metadata(code, "not leading", metadata));
             }
         };
+        drop(behaviour);
         let (replies, outgoing) = mpsc::channel(16);
         let heard = self.heard.clone();
         let mut incoming = request.into_inner();
         tokio::spawn(async move {
             while let Some(Ok(envelope)) = incoming.next().await {
                 let message = AgentMessage::try_from(envelope).unwrap();
+                if is_dropped {
+                    // An error means that the test is over.
+                    let _unheard = heard.send((message, replies));
+                    return;
+                }
                 if matches!(message, AgentMessage::Register(_)) {
                     let welcome = MasterMessage::Welcome {
                         agent_id: AgentId::parse("S0").unwrap(),
@@ -133,8 +148,12 @@ struct Agent {
 
 impl Agent {
     fn start(masters: Vec<Address>) -> Self {
+        Self::start_with(masters, "cpus:4;mem:64;disk:64")
+    }
+
+    fn start_with(masters: Vec<Address>, resources: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = crash::config(folder.path(), &["--resources", "cpus:4;mem:64;disk:64"]);
+        let mut config = rig::config(folder.path(), &["--resources", resources]);
         config.masters = masters;
         let driver = Driver::start(recover(&config).unwrap()).unwrap();
         let (stop, stopped) = watch::channel(false);
@@ -208,19 +227,61 @@ async fn wrong_secret_ends_the_agent() {
     agent.driver.stop().await;
 }
 
-#[test]
-fn pauses() {
-    let masters: Vec<Address> = ["a:1", "b:1"].iter().map(|text| text.parse().unwrap()).collect();
-    let mut seeker = Seeker::new(masters.clone());
-    let target = masters[0].clone();
-    let mut pause = || seeker.next(&target, End::Lost("refused".to_owned())).unwrap();
-    assert_eq!(pause(), Duration::ZERO, "the other master first");
-    let first = pause();
-    assert!((PAUSE_MIN / 2..=PAUSE_MIN).contains(&first), "{first:?}");
-    let last = (0..100).map(|_| pause()).max().unwrap();
-    assert!((PAUSE_MAX / 2..=PAUSE_MAX).contains(&last), "{last:?}");
-    // Masters that point at each other are not followed for ever.
-    let hint = || End::NotLeading(masters[1].clone());
-    let followed = (0..10).take_while(|_| seeker.next(&target, hint()).unwrap().is_zero());
-    assert!(followed.count() <= HINTS_MAX + masters.len());
+/// Replies to the first ten registrations are lost: the agent asks again and again under the
+/// same name, and nothing of it is there twice.
+#[tokio::test]
+async fn a10_lost_registrations_are_repeated() {
+    let mut only = Running::start(Behaviour::Drop(10)).await;
+    let agent = Agent::start(vec![only.address.clone()]);
+    let first = only.registration().await.0;
+    assert_eq!(first.agent_id, None);
+    for _ in 1..10 {
+        assert_eq!(only.registration().await.0, first);
+    }
+    let (last, replies) = only.registration().await;
+    assert_eq!(last, first);
+    replies.send(Ok(envelope_of(1, &reserve(1)))).await.unwrap();
+    assert!(matches!(only.next().await.0, AgentMessage::Report { upto: Seq(1), .. }));
+    assert_eq!(agent.end().await, Ok(()));
+}
+
+/// Followers go on naming a leader that is dead: each time it costs a refused connection, and
+/// the one that is elected is found.
+#[tokio::test]
+async fn hint_to_a_dead_leader_does_not_hold_up_the_search() {
+    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = dead.local_addr().unwrap().port();
+    drop(dead);
+    let dead = Address { host: "127.0.0.1".to_owned(), port };
+    let mut first = Running::start(Behaviour::Follow(Some(dead.clone()))).await;
+    let second = Running::start(Behaviour::Follow(Some(dead.clone()))).await;
+    let masters = vec![dead, first.address.clone(), second.address.clone()];
+    let agent = Agent::start(masters);
+    *first.behaviour.lock() = Behaviour::Lead(2);
+    first.registration().await;
+    assert_eq!(agent.end().await, Ok(()));
+}
+
+/// Many small messages become few checkpoints, and every order is reported.
+#[tokio::test]
+async fn orders_that_come_together_are_checkpointed_together() {
+    const ORDERS: u64 = 400;
+    let mut only = Running::start(Behaviour::Lead(1)).await;
+    let agent = Agent::start_with(vec![only.address.clone()], "cpus:1000;mem:64;disk:64");
+    let (_, replies) = only.registration().await;
+    for seq in 1..=ORDERS {
+        replies.send(Ok(envelope_of(1, &reserve(seq)))).await.unwrap();
+    }
+    loop {
+        let AgentMessage::Report { upto, exceptions } = only.next().await.0 else { panic!() };
+        assert!(exceptions.is_empty());
+        if upto == Seq(ORDERS) {
+            break;
+        }
+    }
+    let view = agent.driver.handle().view().await.unwrap();
+    assert_eq!(view.counters.orders_finished, ORDERS);
+    assert!(view.counters.checkpoints <= ORDERS + 2, "{:?}", view.counters);
+    assert!(view.is_registered);
+    assert_eq!(agent.end().await, Ok(()));
 }

@@ -35,16 +35,28 @@ fn volume(source: Option<(DiskSourceKind, &Path)>) -> Resource {
     volume
 }
 
+/// Name of the agent whose volumes these are.
+const OWNER: &str = "k1";
+
 struct Bench {
     folder: tempfile::TempDir,
     volumes: Volumes,
 }
 
+/// The volumes of an agent that declares the disks of these.
+fn volumes_of(owner: &str, work_dir: &Path, declared: &[&Resource]) -> Volumes {
+    let owner = CheckpointId::parse(owner).unwrap();
+    Volumes::new(work_dir, &owner, declared.iter().copied(), |_| false)
+}
+
 impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let volumes = Volumes::new(folder.path(), []);
+        let volumes = volumes_of(OWNER, folder.path(), &[]);
         Self { folder, volumes }
+    }
+    fn declare(&mut self, volume: &Resource) {
+        self.volumes = volumes_of(OWNER, self.folder.path(), &[volume]);
     }
     fn directory(&self) -> PathBuf {
         self.folder.path().join("volumes/roles/eng web/v1")
@@ -57,7 +69,8 @@ impl Bench {
         self.volumes.destroy(Seq(seq), &[(volume.clone(), record)]).unwrap();
     }
     fn trash(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.path().join(TRASH)).into_iter().flatten();
+        let own = self.folder.path().join(TRASH).join(OWNER);
+        let entries = fs::read_dir(own).into_iter().flatten();
         let mut names: Vec<_> =
             entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
@@ -70,12 +83,13 @@ fn life_of_a_directory() {
     let bench = Bench::new();
     let volume = volume(None);
     let record = bench.create(&volume);
-    assert!(bench.volumes.is_available(&volume, &record));
+    assert_eq!(bench.volumes.look(&volume, &record), Ok(()));
     fs::write(bench.directory().join("marker"), "x").unwrap();
 
     bench.destroy(2, &volume, Some(record));
     assert!(!bench.directory().exists());
-    assert!(!bench.volumes.is_available(&volume, &record));
+    let wrong = bench.volumes.look(&volume, &record).unwrap_err();
+    assert!(wrong.ends_with("eng web/v1: missing"), "{wrong}");
     assert_eq!(bench.trash(), ["2-0"]);
 
     bench.volumes.empty_trash(Seq(1));
@@ -86,26 +100,47 @@ fn life_of_a_directory() {
 
 #[test]
 fn directory_on_a_path_disk() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let root = tempfile::tempdir().unwrap();
     let volume = volume(Some((DiskSourceKind::Path, root.path())));
+    bench.declare(&volume);
     let record = bench.create(&volume);
     let directory = root.path().join("volumes/roles/eng web/v1");
     assert!(directory.is_dir());
     bench.destroy(2, &volume, Some(record));
     assert!(!directory.exists());
-    assert!(root.path().join(".trash/2-0").is_dir());
-    Volumes::new(bench.folder.path(), [&volume]).empty_trash(Seq(2));
-    assert!(!root.path().join(".trash/2-0").exists());
+    assert!(root.path().join(".trash/k1/2-0").is_dir());
+    volumes_of(OWNER, bench.folder.path(), &[&volume]).empty_trash(Seq(2));
+    assert!(!root.path().join(".trash/k1/2-0").exists());
 }
 
 #[test]
-fn create_keeps_what_is_there() {
+fn agents_that_share_a_root_empty_their_own_trash() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = tempfile::tempdir().unwrap();
+    let volume = volume(Some((DiskSourceKind::Path, root.path())));
+    let agents = [("k1", &one), ("k2", &two)];
+    let agents = agents.map(|(name, work_dir)| volumes_of(name, work_dir.path(), &[&volume]));
+    for agent in &agents {
+        let marker = agent.create(std::slice::from_ref(&volume)).unwrap()[0];
+        let record = VolumeRecord { create_seq: Seq(1), marker };
+        agent.destroy(Seq(2), &[(volume.clone(), Some(record))]).unwrap();
+    }
+    let is_kept = |name: &str| root.path().join(TRASH).join(name).join("2-0").is_dir();
+    assert!(is_kept("k1") && is_kept("k2"), "one number, two agents");
+    agents[1].empty_trash(Seq(9));
+    assert!(is_kept("k1") && !is_kept("k2"));
+    agents[0].empty_trash(Seq(9));
+    assert!(!is_kept("k1"));
+}
+
+#[test]
+fn create_keeps_what_a_directory_holds() {
     let bench = Bench::new();
     fs::create_dir_all(bench.directory()).unwrap();
     fs::write(bench.directory().join("old"), "x").unwrap();
     bench.create(&volume(None));
-    assert!(bench.directory().join("old").exists());
+    assert_eq!(fs::read_to_string(bench.directory().join("old")).unwrap(), "x");
 }
 
 #[test]
@@ -144,7 +179,8 @@ fn destroy_leaves_a_foreign_directory_alone() {
     fs::rename(bench.directory(), bench.folder.path().join("elsewhere")).unwrap();
     fs::create_dir(bench.directory()).unwrap();
     fs::write(bench.directory().join("precious"), "x").unwrap();
-    assert!(!bench.volumes.is_available(&volume, &record));
+    let wrong = bench.volumes.look(&volume, &record).unwrap_err();
+    assert!(wrong.ends_with("another directory than the one made"), "{wrong}");
     bench.destroy(2, &volume, Some(record));
     bench.destroy(3, &volume, None);
     assert!(bench.directory().join("precious").exists());
@@ -171,11 +207,12 @@ fn links_are_not_followed() {
 /// The root of a MOUNT disk is a plain directory here: mounting needs rights.
 #[test]
 fn mount_is_emptied_in_place() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let root = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("precious"), "x").unwrap();
     let volume = volume(Some((DiskSourceKind::Mount, root.path())));
+    bench.declare(&volume);
     fs::write(root.path().join("old"), "x").unwrap();
     let record = bench.create(&volume);
     assert!(root.path().join("old").exists(), "never wiped at CREATE");

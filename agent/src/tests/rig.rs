@@ -1,0 +1,380 @@
+//! An agent whose shell runs in the test: every action is done on a real file system, and the
+//! process can be killed at any failpoint.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Parser;
+use tempfile::TempDir;
+
+use resources::collection::Resources;
+use resources::id::{AgentId, ClusterId, Incarnation, OperationId, Principal, Seq, Term};
+use resources::message::{AgentMessage, Fence, MasterMessage, Order, Registration};
+use resources::operation::Operation;
+use resources::resource::{
+    Disk, Labels, Persistence, Reservation, ReservationKind, Resource, VolumeMode, VolumeMount,
+};
+use resources::role::Role;
+use resources::value::{Scalar, Value};
+
+use crate::RunError;
+use crate::config::{Config, Flags};
+use crate::core::event::{Action, Event, VolumeStep};
+use crate::failpoint;
+use crate::recovery::{Recovered, recover};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Settings of an agent on `work_dir`.
+pub(crate) fn config(work_dir: &Path, more: &[&str]) -> Config {
+    let work_dir = work_dir.to_str().unwrap();
+    let base = ["agent", "--master", "127.0.0.1:1", "--work-dir", work_dir, "--listen"];
+    let boot: &[&str] = if more.contains(&"--boot-id") { &[] } else { &["--boot-id", "b1"] };
+    let base = base.into_iter().chain(["127.0.0.1:0"]).chain(boot.iter().copied());
+    let cli = Cli::try_parse_from(base.chain(more.iter().copied())).unwrap();
+    cli.flags.into_config().unwrap()
+}
+
+/// A folder in memory where there is one: the tests are about order, and not about the disk.
+pub(crate) fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+/// A file system of its own on a folder, for as long as the value lives.
+pub(crate) struct Mounted(pub(crate) TempDir);
+
+impl Mounted {
+    /// None where this process may not mount.
+    pub(crate) fn try_new(options: &str) -> Option<Self> {
+        let mounted = Self(folder());
+        mounted.mount(options).then_some(mounted)
+    }
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+    pub(crate) fn mount(&self, options: &str) -> bool {
+        mount_at(self.path(), options)
+    }
+    pub(crate) fn unmount(&self) {
+        unmount(self.path());
+    }
+}
+
+/// False where this process may not mount.
+pub(crate) fn mount_at(path: &Path, options: &str) -> bool {
+    let mount = ["-t", "tmpfs", "-o", options, "none"].map(OsStr::new);
+    let output = Command::new("mount").args(mount).arg(path).output();
+    let is_mounted = output.is_ok_and(|output| output.status.success());
+    if !is_mounted {
+        eprintln!("skipped: this process may not mount");
+    }
+    is_mounted
+}
+
+pub(crate) fn unmount(path: &Path) {
+    let unmounted = Command::new("umount").arg(path).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Unmounted already, or never mounted: then the command fails, which is right.
+        let _ended = Command::new("umount").arg(self.path()).output();
+    }
+}
+
+/// A kind of disk to put volumes on.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Root,
+    Path(PathBuf),
+    Mount(PathBuf),
+}
+
+/// A work directory with the flags that agents on it start with.
+pub(crate) struct Rig {
+    pub(crate) folder: TempDir,
+    pub(crate) kind: Kind,
+    pub(crate) flags: Vec<String>,
+    next_seq: u64,
+}
+
+impl Rig {
+    /// An agent with 1,000 MB of this disk; a MOUNT has 64 MB.
+    pub(crate) fn new(kind: Kind) -> Self {
+        let disk = |mb: u32, source: String| {
+            format!(
+                r#"[{{"name":"cpus","type":"SCALAR","scalar":{{"value":4}}}},
+                {{"name":"mem","type":"SCALAR","scalar":{{"value":64}}}},
+                {{"name":"disk","type":"SCALAR","scalar":{{"value":{mb}}}{source}}}]"#
+            )
+        };
+        let resources = match &kind {
+            Kind::Root => disk(1_000, String::new()),
+            Kind::Path(root) => {
+                let source = r#","disk":{"source":{"type":"PATH","path":{"root":"ROOT"}}}"#;
+                disk(1_000, source.replace("ROOT", root.to_str().unwrap()))
+            }
+            Kind::Mount(root) => {
+                let source = r#","disk":{"source":{"type":"MOUNT","mount":{"root":"ROOT"}}}"#;
+                disk(64, source.replace("ROOT", root.to_str().unwrap()))
+            }
+        };
+        let flags = vec!["--resources".to_owned(), resources];
+        Self { folder: folder(), kind, flags, next_seq: 1 }
+    }
+
+    pub(crate) fn work_dir(&self) -> &Path {
+        self.folder.path()
+    }
+    pub(crate) fn checkpoint(&self) -> PathBuf {
+        self.work_dir().join("meta/agent.redb")
+    }
+    pub(crate) fn config(&self, more: &[&str]) -> Config {
+        let flags = self.flags.iter().map(String::as_str).chain(more.iter().copied());
+        config(self.work_dir(), &flags.collect::<Vec<_>>())
+    }
+    pub(crate) fn start(&self) -> Agent {
+        Agent::try_start(&self.config(&[])).unwrap()
+    }
+    /// The one line of a start that is refused.
+    pub(crate) fn refusal(&self, more: &[&str]) -> String {
+        one_line(&Agent::try_start(&self.config(more)).expect_err("the start is refused"))
+    }
+    /// Where a volume is.
+    pub(crate) fn directory(&self, id: &str) -> PathBuf {
+        match &self.kind {
+            Kind::Root => self.work_dir().join("volumes/roles/ads").join(id),
+            Kind::Path(root) => root.join("volumes/roles/ads").join(id),
+            Kind::Mount(root) => root.clone(),
+        }
+    }
+    /// Entries of the trash of every agent at the disk's root.
+    pub(crate) fn trash(&self) -> usize {
+        let root = match &self.kind {
+            Kind::Root => self.work_dir(),
+            Kind::Path(root) | Kind::Mount(root) => root,
+        };
+        let entries = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries(root.join(".trash")).map(|own| entries(own.path()).count()).sum()
+    }
+
+    /// Runs one life of the agent, which may be killed at its step number `fuel`: then none.
+    pub(crate) fn live<T>(
+        &self,
+        fuel: usize,
+        places: &mut BTreeSet<&'static str>,
+        life: impl FnOnce(&mut Agent) -> T,
+    ) -> Option<T> {
+        let (file, image) = (self.checkpoint(), self.work_dir().join("killed"));
+        let on_death = {
+            let (file, image) = (file.clone(), image.clone());
+            move || {
+                if file.exists() {
+                    std::fs::copy(&file, &image).unwrap();
+                }
+            }
+        };
+        let config = self.config(&[]);
+        let end = failpoint::run(fuel, places, on_death, || {
+            life(&mut Agent::try_start(&config).unwrap())
+        });
+        // The store closed its file in order as it was dropped, which no killed process does.
+        if image.exists() {
+            std::fs::rename(&image, &file).unwrap();
+        }
+        end
+    }
+
+    fn disk(&self, mb: i64) -> Resource {
+        let config = self.config(&[]);
+        let mut disk = config.resources.iter().find(|r| r.name == "disk").unwrap().clone();
+        disk.value = Value::Scalar(Scalar::from_milli(mb * 1_000));
+        disk
+    }
+    pub(crate) fn reserved(&self, mb: i64) -> Resource {
+        self.disk(mb).push_reservation(Reservation {
+            kind: ReservationKind::Dynamic,
+            role: Role::parse("ads").unwrap(),
+            principal: Some(Principal::new("ops")),
+            labels: Labels::default(),
+        })
+    }
+    pub(crate) fn volume(&self, id: &str, mb: i64) -> Resource {
+        let mut volume = self.reserved(mb);
+        let source = volume.disk_source().cloned();
+        volume.disk = Some(Disk {
+            source,
+            persistence: Some(Persistence { id: id.parse().unwrap(), principal: None }),
+            volume: Some(VolumeMount { container_path: "data".to_owned(), mode: VolumeMode::Rw }),
+        });
+        volume
+    }
+
+    fn order(&mut self, operation: Operation) -> Order {
+        let seq = Seq(self.next_seq);
+        self.next_seq += 1;
+        Order { seq, operation_id: OperationId::parse(format!("o{seq}")).unwrap(), operation }
+    }
+    pub(crate) fn reserve(&mut self, mb: i64) -> Order {
+        let resources = vec![self.reserved(mb)];
+        self.order(Operation::Reserve { resources, source: Vec::new() })
+    }
+    pub(crate) fn unreserve(&mut self, mb: i64) -> Order {
+        let resources = vec![self.reserved(mb)];
+        self.order(Operation::Unreserve { resources })
+    }
+    pub(crate) fn create(&mut self, volumes: &[(&str, i64)]) -> Order {
+        let volumes = volumes.iter().map(|(id, mb)| self.volume(id, *mb)).collect();
+        self.order(Operation::Create { volumes })
+    }
+    pub(crate) fn destroy(&mut self, volumes: &[(&str, i64)]) -> Order {
+        let volumes = volumes.iter().map(|(id, mb)| self.volume(id, *mb)).collect();
+        self.order(Operation::Destroy { volumes })
+    }
+    pub(crate) fn grow(&mut self, id: &str, mb: i64, by: i64) -> Order {
+        let (volume, addition) = (self.volume(id, mb), self.reserved(by));
+        self.order(Operation::Grow { volume, addition })
+    }
+    pub(crate) fn shrink(&mut self, id: &str, mb: i64, by: i64) -> Order {
+        let volume = self.volume(id, mb);
+        self.order(Operation::Shrink { volume, subtract: Scalar::from_milli(by * 1_000) })
+    }
+}
+
+/// A refusal is one line, and its cause is not hidden.
+pub(crate) fn one_line(error: &RunError) -> String {
+    let text = error.to_string();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+/// A live agent.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) recovered: Recovered,
+    pub(crate) sent: Vec<AgentMessage>,
+    /// Why it ended.
+    pub(crate) exit: Option<String>,
+}
+
+impl Agent {
+    pub(crate) fn try_start(config: &Config) -> Result<Self, RunError> {
+        let mut agent = Self { recovered: recover(config)?, sent: Vec::new(), exit: None };
+        agent.step(Event::Started);
+        Ok(agent)
+    }
+
+    pub(crate) fn step(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for action in self.recovered.core.step(event) {
+                failpoint::pass("the next action");
+                match action {
+                    Action::Checkpoint(writes) => {
+                        self.recovered.checkpoint.commit(&writes).unwrap();
+                    }
+                    Action::Volumes(VolumeStep::Create { seq, volumes }) => {
+                        let made = self.recovered.volumes.create(&volumes);
+                        failpoint::pass("the volumes are made");
+                        events.push(Event::VolumesMade(seq, made));
+                    }
+                    Action::Volumes(VolumeStep::Destroy { seq, volumes }) => {
+                        self.recovered.volumes.destroy(seq, &volumes).unwrap();
+                        failpoint::pass("the volumes are out of the way");
+                        events.push(Event::VolumesRemoved(seq));
+                    }
+                    Action::EmptyTrash(upto) => self.recovered.volumes.empty_trash(upto),
+                    Action::Send(message) => self.sent.push(message),
+                    Action::Exit(reason) => self.exit = Some(reason),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    pub(crate) fn receive_from(&mut self, cluster: &str, message: MasterMessage) {
+        let cluster_id = ClusterId::parse(cluster).unwrap();
+        let fence = Fence { cluster_id, incarnation: Incarnation(0), term: Term(1) };
+        self.step(Event::Received(fence, message));
+    }
+    pub(crate) fn receive(&mut self, message: MasterMessage) {
+        self.receive_from("c", message);
+    }
+    pub(crate) fn register(&mut self) {
+        self.step(Event::Opened);
+        self.receive(MasterMessage::Welcome {
+            agent_id: AgentId::parse("S0").unwrap(),
+            ping_interval: Duration::from_secs(15),
+            pings_missed_max: 5,
+        });
+    }
+    /// Registers, and gets in batches every order that it does not have.
+    pub(crate) fn serve(&mut self, batches: &[Vec<Order>]) {
+        self.register();
+        for batch in batches {
+            let applied = self.applied();
+            let missing: Vec<Order> = batch.iter().filter(|o| o.seq > applied).cloned().collect();
+            if !missing.is_empty() {
+                self.receive(MasterMessage::Orders(missing));
+            }
+        }
+        assert_eq!(self.exit, None);
+    }
+
+    pub(crate) fn total(&self) -> &Resources {
+        self.recovered.core.total()
+    }
+    pub(crate) fn applied(&self) -> Seq {
+        self.recovered.core.applied_seq()
+    }
+    /// Reasons of volumes that cannot be used.
+    pub(crate) fn unavailable(&self) -> Vec<String> {
+        self.recovered.core.unavailable().map(|found| found.reason.clone()).collect()
+    }
+    /// Failures that no master has acknowledged.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let ended = self.recovered.core.ended();
+        let failed = ended.filter_map(|ended| match &ended.settled.outcome {
+            resources::message::Outcome::Finished => None,
+            resources::message::Outcome::Failed { reason } => Some(reason.clone()),
+        });
+        failed.collect()
+    }
+    /// What it said of itself at the last registration.
+    pub(crate) fn registration(&self) -> &Registration {
+        let registrations = self.sent.iter().rev().filter_map(|message| match message {
+            AgentMessage::Register(registration) => Some(registration),
+            _ => None,
+        });
+        registrations.into_iter().next().expect("the agent has registered")
+    }
+}
+
+/// Every file below a folder with its bytes, and every directory.
+pub(crate) fn image(folder: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut image = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path.clone());
+                image.push((path, None));
+            } else {
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                image.push((path, Some(bytes)));
+            }
+        }
+    }
+    image.sort();
+    image
+}
