@@ -5,8 +5,10 @@
 use std::fs::{self, File, TryLockError};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chaos::cluster::{Cluster, Member};
+use chaos::wait::until;
 use clap::Args;
 
 use crate::cli;
@@ -20,6 +22,9 @@ const DIR_DEFAULT: &str = "./holdfast-dev";
 
 /// Held while a cluster is being started, so that two starts on one directory do not mix.
 const LOCK_FILE: &str = "dev.lock";
+
+/// How long the ports of a stopped cluster may take to become free again.
+const PORT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Flags of `holdfast dev`.
 #[derive(Debug, Args)]
@@ -100,17 +105,23 @@ async fn start(dir: &Path, flags: &Flags) -> Result<Cluster, Failure> {
     fs::create_dir_all(dir)
         .map_err(|error| Failure::Refused(format!("dev: {}: {error}", dir.display())))?;
     let _lock = lock(dir)?;
-    let mut cluster = match Cluster::exists(dir) {
+    let is_resumed = Cluster::exists(dir);
+    let mut cluster = match is_resumed {
         true => resume(dir, flags)?,
         false => Cluster::new(dir.to_owned(), layout::layout(dir, flags)?),
     };
     let dead: Vec<Member> = cluster.members().filter(|member| !cluster.is_alive(*member)).collect();
+    // A process that was killed a moment ago may still be giving its ports back.
+    let patience = if is_resumed { PORT_PATIENCE } else { Duration::ZERO };
     for member in &dead {
         for address in cluster.listens(*member) {
-            TcpListener::bind(address).map_err(|error| {
+            let bind = async || TcpListener::bind(address).map(drop).map_err(|e| e.to_string());
+            let is_free = until(address, patience, bind).await.is_ok();
+            if !is_free {
                 let name = cluster.name(*member);
-                Failure::Refused(format!("dev: {address}, wanted for {name}: {error}"))
-            })?;
+                let text = format!("dev: {address}, wanted for {name}, is already in use");
+                return Err(Failure::Refused(text));
+            }
         }
     }
     let started = async {

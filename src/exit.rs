@@ -1,7 +1,11 @@
 //! How a command can fail, and the exit code of each way (the contract's list). Every failure is
-//! one line on standard error. Next: `flags.rs`.
+//! one line on standard error; what a master tells beyond that stands indented below it.
+//! Next: `flags.rs`.
 
 use std::process::ExitCode;
+
+/// How a line begins that is a detail of a failure and stays a line of its own.
+pub(crate) const DETAIL: &str = "  ";
 
 /// Why a command ends without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +45,20 @@ pub(crate) fn code(result: Result<(), Failure>) -> ExitCode {
         // A reader that went away (`| head`) has seen what it wanted.
         let _ = crate::cli::print(text);
     } else {
-        let line: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-        eprintln!("holdfast: {}", line.join(" "));
+        eprintln!("holdfast: {}", shown(text));
     }
     ExitCode::from(code)
+}
+
+/// One line, and the details below it.
+fn shown(text: &str) -> String {
+    let (details, message): (Vec<&str>, Vec<&str>) =
+        text.lines().filter(|l| !l.trim().is_empty()).partition(|l| l.starts_with(DETAIL));
+    let message: Vec<&str> = message.into_iter().map(str::trim).collect();
+    std::iter::once(message.join(" "))
+        .chain(details.into_iter().map(str::to_owned))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// An error with its causes as one line, each cause once.
@@ -59,4 +73,15 @@ pub(crate) fn chain(error: impl std::error::Error) -> String {
         source = cause.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_and_details() {
+        assert_eq!(shown("a\n b\n\nc"), "a b c");
+        assert_eq!(shown("a\n  wanted: x\n  next: y\n"), "a\n  wanted: x\n  next: y");
+    }
 }

@@ -1,7 +1,8 @@
 //! The HTTP client of the operator commands. Finds the leader among the masters it is given,
-//! follows 307 with method, body and credential kept, and retries what is safe: reads always,
-//! mutating calls only when the earlier attempt was certainly not executed (connection refused,
-//! 307, 503). Must not know what a call means. Next: `output.rs`.
+//! follows 307 with method, body and credential kept, and retries what is safe: reads and calls
+//! with an idempotency key always, other mutating calls only when the earlier attempt was
+//! certainly not executed (connection refused, 307, 503). Must not know what a call means.
+//! Next: `refusal.rs`.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -10,6 +11,8 @@ use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
+use super::call::{Accepted, Key, Mutating};
+use super::refusal;
 use crate::exit::Failure;
 
 /// How long a command looks for a leader.
@@ -18,10 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one attempt may take, beside the time the master itself was asked to wait.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
+/// How a master begins that knows no leader.
+const NO_LEADER: &str = "No leader";
+
 /// Pause before the next attempt when a master cannot serve now.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const OPERATION_ID: &str = "holdfast-operation-id";
+const TRANSACTION_ID: &str = "holdfast-transaction-id";
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const IF_MATCH: &str = "if-match";
 const ERRORS: (&str, &str) = ("holdfast-errors", "json");
 
 /// Name and secret for Basic authentication.
@@ -45,19 +54,27 @@ pub(crate) struct Client {
     is_watched: bool,
 }
 
-/// A mutating call that was accepted.
-#[derive(Debug)]
-pub(crate) struct Accepted {
-    /// Under which id its progress can be asked for.
-    pub(crate) operation_id: Option<String>,
-}
-
+#[derive(Debug, Clone)]
 struct Request<'a> {
     method: Method,
     /// Path and query.
     path: &'a str,
     body: Option<&'a Value>,
     timeout: Duration,
+    key: Option<&'a str>,
+    if_version: Option<u64>,
+}
+
+impl<'a> Request<'a> {
+    fn get(path: &'a str) -> Self {
+        let (method, body, timeout) = (Method::GET, None, ATTEMPT);
+        Self { method, path, body, timeout, key: None, if_version: None }
+    }
+
+    /// Whether it may be sent again after an attempt whose outcome is unknown.
+    fn is_repeatable(&self) -> bool {
+        self.method == Method::GET || self.key.is_some()
+    }
 }
 
 struct Answer {
@@ -71,8 +88,10 @@ enum Attempt {
     Answered(Answer),
     /// The answer names the leader: the full address to go on with.
     Redirected(String),
-    /// Certainly not executed.
-    NotNow(String),
+    /// Certainly not executed: nobody leads, or nobody is there.
+    NoLeader(String),
+    /// Certainly not executed: the leader has too much to do.
+    Busy(String),
     /// Sent, and no answer came.
     Broken(String),
 }
@@ -108,56 +127,68 @@ impl Client {
 
     /// GET of `path` from the leader.
     pub(crate) async fn get(&mut self, path: &str) -> Result<Value, Failure> {
-        let request = Request { method: Method::GET, path, body: None, timeout: ATTEMPT };
-        let answer = self.send(&request).await?;
-        if answer.status != StatusCode::OK {
-            return Err(refusal(&answer));
+        let answer = self.send(&Request::get(path)).await?;
+        match answer.status {
+            StatusCode::OK => json(path, &answer),
+            status => Err(refusal::failure(status, &answer.body)),
         }
-        serde_json::from_slice(&answer.body)
-            .map_err(|error| Failure::Refused(format!("{path}: the answer is no JSON: {error}")))
+    }
+
+    /// The same, or `None` where the leader knows nothing under this path.
+    pub(crate) async fn find(&mut self, path: &str) -> Result<Option<Value>, Failure> {
+        let answer = self.send(&Request::get(path)).await?;
+        match answer.status {
+            StatusCode::OK => json(path, &answer).map(Some),
+            StatusCode::NOT_FOUND => Ok(None),
+            status => Err(refusal::failure(status, &answer.body)),
+        }
     }
 
     /// GET of `path` from one master, whether it leads or not.
     pub(crate) async fn get_at(&self, address: &str, path: &str) -> Result<Value, String> {
         let url = format!("http://{address}{path}");
-        let request = Request { method: Method::GET, path, body: None, timeout: ATTEMPT };
-        match self.attempt(&url, &request).await {
+        match self.attempt(&url, &Request::get(path)).await {
             Attempt::Answered(answer) if answer.status == StatusCode::OK => {
                 serde_json::from_slice(&answer.body).map_err(|error| error.to_string())
             }
-            Attempt::Answered(answer) => Err(message(&answer)),
+            Attempt::Answered(answer) => Err(refusal::text(answer.status, &answer.body)),
             Attempt::Redirected(to) => Err(format!("redirects to {to}")),
-            Attempt::NotNow(text) | Attempt::Broken(text) => Err(text),
+            Attempt::NoLeader(text) | Attempt::Busy(text) | Attempt::Broken(text) => Err(text),
         }
     }
 
-    /// POST of a mutating operator call, with a query such as `?wait=checkpointed`. `wait` is
-    /// how long the master was asked to hold its answer.
-    pub(crate) async fn execute(
-        &mut self,
-        query: &str,
-        call: &Value,
-        wait: Duration,
-    ) -> Result<Accepted, Failure> {
-        let path = format!("/api/v1{query}");
-        let timeout = ATTEMPT + wait;
-        let request = Request { method: Method::POST, path: &path, body: Some(call), timeout };
-        let answer = self.send(&request).await?;
-        let operation_id =
-            answer.headers.get(OPERATION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    /// POST of a mutating call.
+    pub(crate) async fn execute(&mut self, call: &Mutating<'_>) -> Result<Accepted, Failure> {
+        let mut request = Request {
+            method: Method::POST,
+            path: &call.path,
+            body: Some(call.body),
+            timeout: ATTEMPT + call.wait,
+            key: call.key.text(),
+            if_version: call.if_version,
+        };
+        let mut answer = self.send(&request).await?;
+        if answer.status == StatusCode::TOO_MANY_REQUESTS && matches!(call.key, Key::Made(_)) {
+            request.key = None;
+            answer = self.send(&request).await?;
+        }
+        let id = |name: &str| {
+            answer.headers.get(name).and_then(|id| id.to_str().ok()).map(str::to_owned)
+        };
+        let operation_id = id(TRANSACTION_ID).or_else(|| id(OPERATION_ID));
         match answer.status {
-            StatusCode::OK | StatusCode::ACCEPTED => Ok(Accepted { operation_id }),
-            StatusCode::GATEWAY_TIMEOUT => {
-                let id = operation_id.map(|id| {
-                    format!("; it is operation {id}, see: holdfast operation inspect {id}")
-                });
-                let text = message(&answer);
-                Err(Failure::Unknown(format!(
-                    "the outcome is not known yet: {text}{}",
-                    id.unwrap_or_default()
-                )))
+            StatusCode::OK | StatusCode::ACCEPTED => {
+                let body = serde_json::from_slice(&answer.body).ok();
+                Ok(Accepted { operation_id, body })
             }
-            _ => Err(refusal(&answer)),
+            StatusCode::GATEWAY_TIMEOUT => {
+                let text = refusal::text(answer.status, &answer.body);
+                let (text, details) = text.split_once('\n').unwrap_or((&text, ""));
+                let id = operation_id.map(|id| format!("; see: holdfast operation wait {id}"));
+                let text = format!("{text}{}{}", id.unwrap_or_default(), again(&request));
+                Err(Failure::Unknown(format!("{text}\n{details}")))
+            }
+            status => Err(refusal::failure(status, &answer.body)),
         }
     }
 
@@ -165,38 +196,54 @@ impl Client {
     async fn send(&mut self, request: &Request<'_>) -> Result<Answer, Failure> {
         let begin = Instant::now();
         let mut place = 0;
+        // Whether some attempt may have been executed.
+        let mut is_unknown = false;
         let mut url = match &self.leader {
             Some((address, _)) => format!("http://{address}{}", request.path),
             None => format!("http://{}{}", self.masters[place], request.path),
         };
         loop {
-            let reason = match self.attempt(&url, request).await {
+            let attempt = self.attempt(&url, request).await;
+            let is_late = begin.elapsed() >= PATIENCE;
+            let reason = match attempt {
                 Attempt::Answered(answer) => {
                     self.found(&url, begin.elapsed()).await;
                     return Ok(answer);
                 }
-                Attempt::Redirected(location) if begin.elapsed() < PATIENCE => {
+                Attempt::Redirected(location) if !is_late => {
                     url = location;
                     continue;
                 }
                 Attempt::Redirected(location) => format!("{url} redirects to {location}"),
-                Attempt::Broken(reason) if request.method != Method::GET => {
-                    return Err(Failure::Unknown(format!(
-                        "the outcome is unknown: {url}: {reason}"
-                    )));
+                Attempt::Broken(reason) => {
+                    is_unknown |= request.method != Method::GET;
+                    if is_late || !request.is_repeatable() {
+                        let again = again(request);
+                        let text = format!("the outcome is unknown: {url}: {reason}{again}");
+                        return Err(Failure::Unknown(text));
+                    }
+                    reason
                 }
-                Attempt::NotNow(reason) | Attempt::Broken(reason) => reason,
+                Attempt::Busy(reason) if is_late && !is_unknown => {
+                    return Err(Failure::Refused(reason));
+                }
+                Attempt::NoLeader(reason) | Attempt::Busy(reason) => reason,
             };
-            if begin.elapsed() >= PATIENCE {
-                let masters = self.masters.join(",");
-                return Err(Failure::NoLeader(format!(
-                    "no leader answered within {} s (masters {masters}): {reason}",
-                    PATIENCE.as_secs()
-                )));
+            if is_late {
+                return Err(self.no_leader(request, &reason, is_unknown));
             }
             url = format!("http://{}{}", self.masters[place], request.path);
             place = (place + 1) % self.masters.len();
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn no_leader(&self, request: &Request<'_>, reason: &str, is_unknown: bool) -> Failure {
+        let (seconds, masters) = (PATIENCE.as_secs(), self.masters.join(","));
+        let text = format!("no leader answered within {seconds} s (masters {masters}): {reason}");
+        match is_unknown {
+            true => Failure::Unknown(format!("the outcome is unknown: {text}{}", again(request))),
+            false => Failure::NoLeader(text),
         }
     }
 
@@ -212,10 +259,16 @@ impl Client {
         if let Some(body) = request.body {
             builder = builder.json(body);
         }
+        if let Some(key) = request.key {
+            builder = builder.header(IDEMPOTENCY_KEY, key);
+        }
+        if let Some(version) = request.if_version {
+            builder = builder.header(IF_MATCH, format!("\"{version}\""));
+        }
         let response = match builder.send().await {
             Ok(response) => response,
-            Err(error) if error.is_connect() => return Attempt::NotNow(cause(&error)),
-            Err(error) if error.is_builder() => return Attempt::NotNow(cause(&error)),
+            Err(error) if error.is_connect() => return Attempt::NoLeader(cause(&error)),
+            Err(error) if error.is_builder() => return Attempt::NoLeader(cause(&error)),
             Err(error) => return Attempt::Broken(cause(&error)),
         };
         let (status, headers) = (response.status(), response.headers().clone());
@@ -223,7 +276,7 @@ impl Client {
             let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
             return match location.and_then(absolute) {
                 Some(location) => Attempt::Redirected(location),
-                None => Attempt::NotNow(format!("{url} redirects nowhere")),
+                None => Attempt::NoLeader(format!("{url} redirects nowhere")),
             };
         }
         let body = match response.bytes().await {
@@ -236,7 +289,11 @@ impl Client {
         };
         let answer = Answer { status, headers, body };
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            return Attempt::NotNow(message(&answer));
+            let text = refusal::text(answer.status, &answer.body);
+            return match text.starts_with(NO_LEADER) {
+                true => Attempt::NoLeader(text),
+                false => Attempt::Busy(text),
+            };
         }
         Attempt::Answered(answer)
     }
@@ -277,37 +334,17 @@ fn absolute(location: &str) -> Option<String> {
     location.starts_with("http://").then(|| location.to_owned())
 }
 
-fn refusal(answer: &Answer) -> Failure {
-    let text = message(answer);
-    match answer.status {
-        StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Failure::Conflict(text),
-        status if status.is_server_error() => Failure::Unknown(text),
-        _ => Failure::Refused(text),
-    }
+fn json(path: &str, answer: &Answer) -> Result<Value, Failure> {
+    serde_json::from_slice(&answer.body)
+        .map_err(|error| Failure::Refused(format!("{path}: the answer is no JSON: {error}")))
 }
 
-/// What the master says, in one line: its JSON form when it has one, else the plain text.
-fn message(answer: &Answer) -> String {
-    let text = String::from_utf8_lossy(&answer.body).trim().to_owned();
-    let status = answer.status.as_u16();
-    let Ok(Value::Object(error)) = serde_json::from_str::<Value>(&text) else {
-        let reason = answer.status.canonical_reason().unwrap_or_default();
-        let text = if text.is_empty() { reason.to_owned() } else { text };
-        return format!("{text} ({status})");
-    };
-    let mut line = error.get("message").and_then(Value::as_str).unwrap_or(&text).to_owned();
-    for (key, label) in [
-        ("wanted", "wanted"),
-        ("available", "available"),
-        ("blocked_by", "blocked by"),
-        ("hint", "hint"),
-    ] {
-        if let Some(detail) = error.get(key).filter(|detail| !detail.is_null()) {
-            let detail = detail.as_str().map_or_else(|| detail.to_string(), str::to_owned);
-            line = format!("{line}; {label}: {detail}");
-        }
-    }
-    format!("{line} ({status})")
+/// How to learn the outcome of a call that has a key.
+fn again(request: &Request<'_>) -> String {
+    let key = request.key.map(|key| {
+        format!("; the same command with --key {key} has it done once and tells the outcome")
+    });
+    key.unwrap_or_default()
 }
 
 /// The innermost cause: the outer texts only repeat the address.
@@ -336,26 +373,5 @@ mod tests {
         assert_eq!(absolute("//a:1/x?y"), Some("http://a:1/x?y".to_owned()));
         assert_eq!(absolute("http://a:1"), Some("http://a:1".to_owned()));
         assert_eq!(absolute("/x"), None);
-    }
-
-    #[test]
-    fn messages_are_one_line() {
-        let answer = |status, body: &str| Answer {
-            status: StatusCode::from_u16(status).unwrap(),
-            headers: HeaderMap::new(),
-            body: body.as_bytes().to_vec(),
-        };
-        let check = |status, body, expected| {
-            assert_eq!(message(&answer(status, body)), expected);
-        };
-        check(400, "No agent found with specified ID", "No agent found with specified ID (400)");
-        check(503, "", "Service Unavailable (503)");
-        check(
-            409,
-            r#"{"code":409,"message":"not enough","wanted":"cpus:2","available":null}"#,
-            "not enough; wanted: cpus:2 (409)",
-        );
-        let failure = refusal(&answer(409, "x"));
-        assert_eq!(failure, Failure::Conflict("x (409)".to_owned()));
     }
 }

@@ -1,8 +1,9 @@
 //! The operator commands, over the public HTTP API only. This file knows the words of the command
 //! line and sends each to the file of its noun. A command that is listed here exists.
 //!
-//! Reading order: [`client`] (finds the leader, retries what is safe), [`output`], [`table`],
-//! [`resource`] (resources as operators write and read them), then one file per noun.
+//! Reading order: [`call`], [`client`] (finds the leader, retries what is safe), [`refusal`],
+//! [`output`], [`table`], [`mutation`] (what all mutating commands share), [`resource`]
+//! (resources as operators write and read them), then one file per noun.
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -12,9 +13,13 @@ use crate::flags;
 pub(crate) mod table;
 
 mod agent;
+mod apply;
+mod call;
 mod client;
+mod mutation;
 mod operation;
 mod output;
+mod refusal;
 mod reservation;
 mod resource;
 mod status;
@@ -85,6 +90,8 @@ enum Command {
         #[command(subcommand)]
         command: volume::Command,
     },
+    /// Do several operations, on one or many agents: all of them, or none
+    Apply(apply::Apply),
     /// Operations on agents' resources and how they ended
     Operation {
         #[command(subcommand)]
@@ -125,6 +132,7 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
             reservation::run(&mut client, output, principal, command).await
         }
         Command::Volume { command } => volume::run(&mut client, output, principal, command).await,
+        Command::Apply(apply) => apply::run(&mut client, output, apply).await,
         Command::Operation { command } => operation::run(&mut client, output, command).await,
     }
 }

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::output::{Listing, Output, print_json};
-use super::{resource, table};
+use super::{mutation, table};
 use crate::exit::Failure;
 
 const PATH: &str = "/api/v1/operations";
+const TRANSACTIONS: &str = "/api/v1/transactions";
 
 /// Pause between two looks at an operation.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -20,18 +21,18 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) enum Command {
     /// List operations that are pending or have lately ended
     List,
-    /// Show one operation
+    /// Show one operation, or the transaction of that id
     Inspect {
-        /// Id of the operation
+        /// Id of the operation or transaction
         id: String,
     },
-    /// Wait until the agent has finished an operation, or failed to
+    /// Wait until the agents have finished an operation or transaction, or failed to
     Wait {
-        /// Id of the operation
+        /// Id of the operation or transaction
         id: String,
         /// How long
         #[arg(long, value_name = "DURATION", default_value = "30s")]
-        #[arg(value_parser = resource::duration)]
+        #[arg(value_parser = mutation::duration)]
         timeout: Duration,
     },
 }
@@ -48,23 +49,25 @@ pub(super) async fn run(
             let operations = answer.as_array().or_else(|| answer["operations"].as_array());
             list(operations.map_or(&[], Vec::as_slice)).print(output)
         }
-        Command::Inspect { id } => show(&client.get(&path(&id)?).await?, output),
+        Command::Inspect { id } => show(&find(client, &id).await?, output),
         Command::Wait { id, timeout } => {
             let begin = Instant::now();
             loop {
-                let operation = client.get(&path(&id)?).await?;
+                let operation = find(client, &id).await?;
                 match state(&operation) {
-                    "PENDING" if begin.elapsed() < timeout => tokio::time::sleep(PAUSE).await,
-                    "PENDING" => {
+                    "PENDING" | "COMMITTED" if begin.elapsed() < timeout => {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    "PENDING" | "COMMITTED" => {
                         return Err(Failure::Unknown(format!(
-                            "operation {id} is still pending after {} ms",
+                            "{id} is still pending after {} ms",
                             begin.elapsed().as_millis()
                         )));
                     }
                     "FINISHED" => return show(&operation, output),
                     other => {
-                        let reason = text(&operation["message"]);
-                        return Err(Failure::Refused(format!("operation {id} {other}: {reason}")));
+                        let reason = reasons(&operation);
+                        return Err(Failure::Refused(format!("{id} is {other}: {reason}")));
                     }
                 }
             }
@@ -72,12 +75,26 @@ pub(super) async fn run(
     }
 }
 
-fn path(id: &str) -> Result<String, Failure> {
+/// The operation of that id, or else the transaction.
+async fn find(client: &mut Client, id: &str) -> Result<Value, Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if id.is_empty() || !id.chars().all(is_plain) {
         return Err(Failure::Usage(format!("'{id}' is no operation id")));
     }
-    Ok(format!("{PATH}/{id}"))
+    if let Some(operation) = client.find(&format!("{PATH}/{id}")).await? {
+        return Ok(operation);
+    }
+    let transaction = client.find(&format!("{TRANSACTIONS}/{id}")).await?;
+    transaction.ok_or_else(|| {
+        Failure::Refused(format!("no operation or transaction '{id}' is on record any more"))
+    })
+}
+
+/// Why it failed: the messages of its members, where it is a transaction.
+fn reasons(operation: &Value) -> String {
+    let members = operation["operations"].as_array().into_iter().flatten();
+    let messages = std::iter::once(operation).chain(members).map(|entry| text(&entry["message"]));
+    messages.filter(|message| !message.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 fn text(value: &Value) -> String {
@@ -88,10 +105,10 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// `OPERATION_PENDING` as `PENDING`.
+/// `OPERATION_PENDING` as `PENDING`, `TRANSACTION_PARTIAL` as `PARTIAL`.
 fn state(operation: &Value) -> &str {
     let state = operation["state"].as_str().unwrap_or_default();
-    state.strip_prefix("OPERATION_").unwrap_or(state)
+    state.split_once('_').map_or(state, |(_, state)| state)
 }
 
 fn cells(operation: &Value) -> Vec<String> {
@@ -126,6 +143,11 @@ fn list(operations: &[Value]) -> Listing {
 fn show(operation: &Value, output: Output) -> Result<(), Failure> {
     if output == Output::Json {
         return print_json(operation);
+    }
+    if let Some(members) = operation["operations"].as_array() {
+        let id = text(&operation["transaction_id"]);
+        super::print(&format!("transaction {id}: {}\n\n", state(operation)))?;
+        return list(members).print(output);
     }
     let facts: Vec<[String; 2]> =
         HEADERS.iter().map(|h| h.to_lowercase()).zip(cells(operation)).map(Into::into).collect();

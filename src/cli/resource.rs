@@ -1,17 +1,13 @@
 //! Resources as operators write them (`cpus:1;mem:128`) and as masters list them. Built on the
 //! vocabulary crate: the same parser and the same text as everywhere. Next: `agent.rs`.
 
-use std::time::Duration;
-
-use clap::{Args, ValueEnum};
 use resources::form::{Format, ResourceForm};
 use resources::parse;
 use resources::resource::{Label, Labels, Reservation, Resource};
 use resources::role::Role;
+use resources::value::Value as Amount;
 use serde_json::{Value, json};
 
-use super::client::Client;
-use super::output::{Output, print, print_json};
 use crate::exit::Failure;
 
 /// A reserved resource of an agent.
@@ -44,26 +40,31 @@ impl Held {
 
 /// Every reserved resource of an entry of `/slaves`.
 pub(super) fn reserved(agent: &Value) -> Result<Vec<Held>, Failure> {
-    let mut all = Vec::new();
     let roles = agent["reserved_resources_full"].as_object();
-    for json in roles.into_iter().flat_map(|roles| roles.values()).filter_map(Value::as_array) {
-        for json in json {
-            let unreadable = |error: &dyn std::fmt::Display| {
-                Failure::Refused(format!("the master lists an unreadable resource: {error}"))
-            };
-            let form: ResourceForm =
-                serde_json::from_value(json.clone()).map_err(|error| unreadable(&error))?;
-            let resource = Resource::try_from(form).map_err(|error| unreadable(&error))?;
-            all.push(Held {
-                role: resource.reservation_role().map(ToString::to_string).unwrap_or_default(),
-                volume_id: resource.volume_id().map(ToString::to_string),
-                text: resource.to_unreserved().to_string(),
-                json: json.clone(),
-                resource,
-            });
-        }
-    }
-    Ok(all)
+    let lists = roles.into_iter().flat_map(|roles| roles.values()).filter_map(Value::as_array);
+    lists.flatten().map(held).collect()
+}
+
+/// A reserved resource as the master lists it.
+pub(super) fn held(json: &Value) -> Result<Held, Failure> {
+    let resource = read(json)?;
+    Ok(Held {
+        role: resource.reservation_role().map(ToString::to_string).unwrap_or_default(),
+        volume_id: resource.volume_id().map(ToString::to_string),
+        text: resource.to_unreserved().to_string(),
+        json: json.clone(),
+        resource,
+    })
+}
+
+/// A resource as the master lists it.
+pub(super) fn read(json: &Value) -> Result<Resource, Failure> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Failure::Refused(format!("the master lists an unreadable resource: {error}"))
+    };
+    let form: ResourceForm =
+        serde_json::from_value(json.clone()).map_err(|error| unreadable(&error))?;
+    Resource::try_from(form).map_err(|error| unreadable(&error))
 }
 
 /// Reads `cpus:1;mem:128`.
@@ -123,64 +124,15 @@ pub(super) fn summary(summary: &Value) -> String {
     texts.join(" ")
 }
 
-/// What a mutating command waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Wait {
-    /// A quorum of masters has it, and it is applied
-    Committed,
-    /// The agent has it on its disk
-    Checkpointed,
+/// An amount of a scalar resource as `{"value": …}`.
+pub(super) fn scalar(value: &Amount) -> Value {
+    let amount = value.as_scalar().map(resources::value::Scalar::to_f64);
+    json!({"value": amount})
 }
 
-/// Flags of every mutating command.
-#[derive(Debug, Args)]
-pub(super) struct Mutation {
-    /// Wait until the agent has it on its disk, or for less with =committed
-    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, value_name = "STATE")]
-    #[arg(default_value = "committed", default_missing_value = "checkpointed")]
-    wait: Wait,
-    /// How long to wait for the agent
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
-    timeout: Duration,
-}
-
-/// Parses a duration of the command line.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    parse::duration(text).map_err(|error| error.to_string())
-}
-
-impl Mutation {
-    /// Makes the call of that type on resources (or volumes) of one agent, and prints under
-    /// which operation id it was accepted.
-    pub(super) async fn execute(
-        &self,
-        client: &mut Client,
-        output: Output,
-        agent_id: &str,
-        kind: &str,
-        resources: &[Value],
-    ) -> Result<(), Failure> {
-        let list = if kind.ends_with("VOLUMES") { "volumes" } else { "resources" };
-        let body = json!({"agent_id": {"value": agent_id}, list: resources});
-        let call = json!({"type": kind, kind.to_lowercase(): body});
-        let (query, wait) = match self.wait {
-            Wait::Committed => ("?wait=committed".to_owned(), Duration::ZERO),
-            Wait::Checkpointed => {
-                let millis = self.timeout.as_millis();
-                (format!("?wait=checkpointed&timeout={millis}ms"), self.timeout)
-            }
-        };
-        let accepted = client.execute(&query, &call, wait).await?;
-        let state = match self.wait {
-            Wait::Committed => "committed",
-            Wait::Checkpointed => "checkpointed",
-        };
-        if output == Output::Json {
-            return print_json(&json!({"operation_id": accepted.operation_id, "state": state}));
-        }
-        let id = accepted.operation_id.map(|id| format!(": operation {id}")).unwrap_or_default();
-        print(&format!("{state}{id}\n"))
-    }
+/// The body of an operator call that names resources, or volumes, of an agent.
+pub(super) fn body(agent_id: &str, list: &str, resources: &[Value]) -> Value {
+    json!({"agent_id": {"value": agent_id}, list: resources})
 }
 
 #[cfg(test)]

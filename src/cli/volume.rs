@@ -1,4 +1,4 @@
-//! `holdfast volume list|inspect|create|destroy`.
+//! `holdfast volume list|inspect|create|destroy|grow|shrink`.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -7,11 +7,13 @@ use clap::{Args, Subcommand};
 use resources::id::{Principal, VolumeId};
 use resources::resource::{Persistence, Resource, VolumeMode, VolumeMount};
 use resources::role::Role;
+use resources::value::Value as Amount;
 use serde_json::{Value, json};
 
 use super::client::Client;
+use super::mutation::{IfVersion, Mutation};
 use super::output::{Listing, Output, print_json};
-use super::resource::{self, Held, Mutation};
+use super::resource::{self, Held};
 use super::{agent, table};
 use crate::exit::Failure;
 
@@ -26,6 +28,10 @@ pub(super) enum Command {
     Create(Create),
     /// Destroy a volume with its data; the disk stays reserved
     Destroy(Destroy),
+    /// Add reserved disk to a volume; its data stays
+    Grow(Resize),
+    /// Take disk from a volume; its data stays
+    Shrink(Resize),
 }
 
 /// Flags of `volume inspect`.
@@ -62,13 +68,18 @@ pub(super) struct Create {
     /// Root of a PATH or MOUNT disk [default: the disk of the work directory]
     #[arg(long, value_name = "DIR")]
     root: Option<String>,
+    /// Let several tasks use it at a time
+    #[arg(long)]
+    shared: bool,
+    #[command(flatten)]
+    version: IfVersion,
     #[command(flatten)]
     mutation: Mutation,
 }
 
-/// Flags of `volume destroy`.
+/// Which volume.
 #[derive(Debug, Args)]
-pub(super) struct Destroy {
+struct Which {
     /// Agent: its id, the end of it, or its host name
     #[arg(long)]
     agent: String,
@@ -78,9 +89,49 @@ pub(super) struct Destroy {
     /// Id of the volume
     #[arg(long)]
     id: String,
+}
+
+impl Which {
+    /// The agent's id, and the volume.
+    async fn find(&self, client: &mut Client) -> Result<(String, Held), Failure> {
+        let agents = agent::all(client).await?;
+        let agent = agent::find(&agents, &self.agent)?;
+        let held = resource::reserved(agent)?;
+        let agent = agent::id(agent)?;
+        let is_it =
+            |held: &Held| held.volume_id.as_ref() == Some(&self.id) && held.role == self.role;
+        let volume = held.into_iter().find(is_it).ok_or_else(|| {
+            let (id, role) = (&self.id, &self.role);
+            Failure::Refused(format!("agent {agent} has no volume '{id}' of role '{role}'"))
+        })?;
+        Ok((agent.to_owned(), volume))
+    }
+}
+
+/// Flags of `volume destroy`.
+#[derive(Debug, Args)]
+pub(super) struct Destroy {
+    #[command(flatten)]
+    which: Which,
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    version: IfVersion,
+    #[command(flatten)]
+    mutation: Mutation,
+}
+
+/// Flags of `volume grow` and `volume shrink`.
+#[derive(Debug, Args)]
+pub(super) struct Resize {
+    #[command(flatten)]
+    which: Which,
+    /// How many MB
+    #[arg(long, value_name = "MB")]
+    by: String,
+    #[command(flatten)]
+    version: IfVersion,
     #[command(flatten)]
     mutation: Mutation,
 }
@@ -96,10 +147,10 @@ pub(super) async fn run(
     principal: Option<&str>,
     command: Command,
 ) -> Result<(), Failure> {
-    let agents = agent::all(client).await?;
     match command {
-        Command::List => list(&volumes(&agents)?).print(output),
+        Command::List => list(&volumes(&agent::all(client).await?)?).print(output),
         Command::Inspect(inspect) => {
+            let agents = agent::all(client).await?;
             let agent = inspect.agent.map(|name| agent::find(&agents, &name)).transpose()?;
             let agent = agent.map(agent::id).transpose()?;
             let mut fitting = volumes(&agents)?;
@@ -111,40 +162,60 @@ pub(super) async fn run(
             show(&fitting, &inspect.id, output)
         }
         Command::Create(create) => {
+            let agents = agent::all(client).await?;
             let agent = agent::find(&agents, &create.agent)?;
             let volume = volume(&resource::reserved(agent)?, principal, &create)?;
-            let volume = resource::wire(&[volume])?;
-            let agent = agent::id(agent)?;
-            create.mutation.execute(client, output, agent, "CREATE_VOLUMES", &volume).await
+            let body = resource::body(agent::id(agent)?, "volumes", &resource::wire(&[volume])?);
+            let (version, kind) = (&create.version, "CREATE_VOLUMES");
+            create.mutation.execute(client, output, version, kind, body).await
         }
         Command::Destroy(destroy) => {
-            let agent = agent::find(&agents, &destroy.agent)?;
-            let held = resource::reserved(agent)?;
-            let agent = agent::id(agent)?;
-            let is_it = |held: &&Held| {
-                held.volume_id.as_ref() == Some(&destroy.id) && held.role == destroy.role
-            };
-            let volume = held.iter().find(is_it).ok_or_else(|| {
-                Failure::Refused(format!(
-                    "agent {agent} has no volume '{}' of role '{}'",
-                    destroy.id, destroy.role
-                ))
-            })?;
-            if !destroy.yes {
+            let (agent, volume) = destroy.which.find(client).await?;
+            if !(destroy.yes || destroy.mutation.is_dry_run()) {
                 confirm(&format!("Destroy {} on agent {agent} with its data?", volume.text))?;
             }
-            let volume = [volume.json.clone()];
-            destroy.mutation.execute(client, output, agent, "DESTROY_VOLUMES", &volume).await
+            let body = resource::body(&agent, "volumes", &[volume.json]);
+            let (version, kind) = (&destroy.version, "DESTROY_VOLUMES");
+            destroy.mutation.execute(client, output, version, kind, body).await
         }
+        Command::Grow(grow) => {
+            let (agent, volume) = grow.which.find(client).await?;
+            let mut addition = volume.resource.clone();
+            addition.value = megabytes("--by", &grow.by)?;
+            addition.shared = false;
+            if let Some(disk) = &mut addition.disk {
+                (disk.persistence, disk.volume) = (None, None);
+            }
+            addition.disk = addition.disk.filter(|disk| disk.source.is_some());
+            let addition = &resource::wire(&[addition])?[0];
+            let body = json!({
+                "agent_id": {"value": agent}, "volume": volume.json, "addition": addition,
+            });
+            grow.mutation.execute(client, output, &grow.version, "GROW_VOLUME", body).await
+        }
+        Command::Shrink(shrink) => {
+            let (agent, volume) = shrink.which.find(client).await?;
+            let subtract = resource::scalar(&megabytes("--by", &shrink.by)?);
+            let body = json!({
+                "agent_id": {"value": agent}, "volume": volume.json, "subtract": subtract,
+            });
+            shrink.mutation.execute(client, output, &shrink.version, "SHRINK_VOLUME", body).await
+        }
+    }
+}
+
+/// A number of MB as the amount of a disk.
+fn megabytes(flag: &str, text: &str) -> Result<Amount, Failure> {
+    let parsed = resource::parse(flag, &format!("disk:{text}"))?;
+    match parsed.as_slice() {
+        [disk] => Ok(disk.value.clone()),
+        _ => Err(Failure::Usage(format!("{flag} '{text}': expected a number"))),
     }
 }
 
 /// The volume to create: it takes over the reservations and the source of the disk it is cut from.
 fn volume(held: &[Held], principal: Option<&str>, create: &Create) -> Result<Resource, Failure> {
-    let size = resource::parse("--size", &format!("disk:{}", create.size))?;
-    let [size] = size.as_slice() else {
-        return Err(Failure::Usage(format!("--size '{}': expected a number", create.size)));
-    };
+    let size = megabytes("--size", &create.size)?;
     let root = |resource: &Resource| resource.disk_source().map(|source| source.root.clone());
     let wanted = create.root.clone().map(Some);
     let mut fitting: Vec<&Held> = held
@@ -155,8 +226,8 @@ fn volume(held: &[Held], principal: Option<&str>, create: &Create) -> Result<Res
     if fitting.iter().any(|held| Some(held.principal()) == principal) {
         fitting.retain(|held| Some(held.principal()) == principal);
     }
-    if fitting.iter().any(|held| held.resource.value.contains(&size.value)) {
-        fitting.retain(|held| held.resource.value.contains(&size.value));
+    if fitting.iter().any(|held| held.resource.value.contains(&size)) {
+        fitting.retain(|held| held.resource.value.contains(&size));
     }
     let stacks: BTreeSet<_> = fitting.iter().map(|held| &held.resource.reservations).collect();
     let (Some(disk), 0 | 1) = (fitting.first(), stacks.len()) else {
@@ -174,7 +245,8 @@ fn volume(held: &[Held], principal: Option<&str>, create: &Create) -> Result<Res
     };
     let mut volume = disk.resource.clone();
     let reserver = volume.reservations.last().and_then(|top| top.principal.clone());
-    volume.value = size.value.clone();
+    volume.value = size;
+    volume.shared = create.shared;
     let details = volume.disk.get_or_insert_default();
     details.persistence = Some(Persistence {
         id: create.id.clone(),

@@ -1,15 +1,23 @@
 //! The product as its users meet it: real processes of the built program, the public API, the
 //! files on disk. Each test owns a cluster, its ports and its folder.
 //!
-//! Reading order: [`harness`], then the tests by what they are about.
+//! Reading order: [`harness`], [`ask`], then the tests by what they are about.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod ask;
 mod harness;
 
 mod bad_input;
 mod drill;
+mod idempotency;
+mod observed;
 mod operator;
 mod power_cut;
 mod redirects;
+mod refusals;
+mod reports_reservations;
+mod reports_values;
+mod reports_volumes;
 mod start_up;
+mod transactions;
 mod volumes;

@@ -29,7 +29,9 @@ impl Operator {
 
     fn code(&self, line: &str) -> i32 {
         let output = self.run(line);
-        assert!(errors(&output).trim().lines().count() <= 1, "{line}: {}", errors(&output));
+        // One line, and below it what the master tells beyond that.
+        let text = errors(&output);
+        assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{line}: {text}");
         output.status.code().unwrap()
     }
 }
@@ -63,6 +65,8 @@ async fn a_volume_by_command_line() {
     let reservations = operator.json("reservation list");
     assert_eq!(reservations[0]["role"], ROLE);
     assert_eq!(reservations[0]["principal"], "ops");
+    let reservation = reservations[0]["reservation_id"].as_str().unwrap();
+    assert!(operator.text("reservation list").contains(reservation));
 
     let volume = format!("--agent {agent} --role {ROLE} --id v1");
     operator.text(&format!("volume create {volume} --size 128 --path data --wait"));
@@ -76,14 +80,31 @@ async fn a_volume_by_command_line() {
     assert_eq!(operator.code(&format!("{delete} --resources disk:512")), 5);
     assert_eq!(operator.code(&format!("volume create {volume} --size 1 --path data")), 1);
     assert_eq!(operator.code(&format!("volume destroy {volume}")), 2, "it does not ask a pipe");
+    resize(&operator, &volume);
+    assert!(operator.text(&format!("volume destroy {volume} --dry-run")).contains("- disk"));
     operator.text(&format!("volume destroy {volume} --yes --wait"));
     assert!(!folder.exists());
     operator.text(&format!("{delete} --resources cpus:1"));
-    operator.text(&delete);
+    let version = operator.json("agent list");
+    let version = version.as_array().unwrap().iter().find(|agent| agent["id"] == id).unwrap()
+        ["resource_version"].as_u64().unwrap();
+    let delete = format!("reservation delete {reservation}");
+    assert_eq!(operator.code(&format!("{delete} --if-version {}", version - 1)), 5);
+    operator.text(&format!("{delete} --if-version {version} --key last --wait"));
     assert_eq!(operator.json("reservation list"), Value::Array(Vec::new()));
     assert_eq!(operator.code("volume inspect v1"), 1);
     assert_eq!(operator.code("agent inspect nobody"), 1);
     assert_eq!(operator.code("operation inspect no-such-operation"), 1);
+}
+
+fn resize(operator: &Operator, volume: &str) {
+    let size = || operator.json("volume list")[0]["resource"]["scalar"]["value"].as_f64().unwrap();
+    operator.text(&format!("volume grow {volume} --by 64 --wait"));
+    assert_eq!(size(), 192.0);
+    assert!(operator.text(&format!("volume shrink {volume} --by 32 --dry-run")).contains("160"));
+    assert_eq!(size(), 192.0);
+    operator.text(&format!("volume shrink {volume} --by 32 --key shrink --wait"));
+    assert_eq!(size(), 160.0);
 }
 
 /// Place of the agent with that id in the cluster's list.
