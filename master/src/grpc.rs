@@ -9,12 +9,13 @@ use proto::holdfast::agent::agent_service_server::{AgentService, AgentServiceSer
 use proto::holdfast::agent::{AgentEnvelope, MasterEnvelope};
 use resources::id::Principal;
 use resources::message::AgentMessage;
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::metadata::MetadataValue;
 use tonic::{Extensions, Request, Response, Status, Streaming};
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Authorizer};
 use crate::leader::{Fenced, Handle, Leadership, Session};
 use crate::state::command::SourceAddr;
 
@@ -25,8 +26,12 @@ const LEADER: &str = "holdfast-leader";
 
 /// The service that agents open their sessions on.
 #[must_use]
-pub(crate) fn service(handle: Handle, authenticator: Authenticator) -> AgentServiceServer<Agents> {
-    AgentServiceServer::new(Agents { handle, authenticator })
+pub(crate) fn service(
+    handle: Handle,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+) -> AgentServiceServer<Agents> {
+    AgentServiceServer::new(Agents { handle, authenticator, authorizer })
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
@@ -35,6 +40,7 @@ pub(crate) fn service(handle: Handle, authenticator: Authenticator) -> AgentServ
 pub(crate) struct Agents {
     handle: Handle,
     authenticator: Authenticator,
+    authorizer: Authorizer,
 }
 
 impl Agents {
@@ -76,20 +82,45 @@ impl AgentService for Agents {
         let principal = self.authenticate(&request)?;
         self.leads()?;
         let address = peer(request.extensions());
+        let (forbid, forbidden) = oneshot::channel();
+        let door = Door { principal: principal.clone(), authorizer: self.authorizer.clone() };
         let inbound = request.into_inner();
         let outbound = self
             .handle
-            .open_session(principal, address, |session| read(inbound, session))
+            .open_session(principal, address, |session| read(inbound, session, door, forbid))
             .await
             .ok_or_else(|| Status::unavailable("this master is stopping"))?;
         let envelopes = ReceiverStream::new(outbound)
             .map(|(fence, message): Fenced| Ok(master_to_wire(&fence, &message)));
-        Ok(Response::new(Box::pin(envelopes)))
+        // A stream that the lists forbid ends with the reason.
+        let reason = futures::stream::once(forbidden).filter_map(Result::ok).map(Err);
+        Ok(Response::new(Box::pin(envelopes.chain(reason))))
+    }
+}
+
+/// Whom the lists let in.
+struct Door {
+    principal: Option<Principal>,
+    authorizer: Authorizer,
+}
+
+impl Door {
+    /// Only a registration needs a permission; what follows is about the same agent.
+    fn admits(&self, message: &AgentMessage) -> Result<(), Status> {
+        let AgentMessage::Register(registration) = message else { return Ok(()) };
+        self.authorizer
+            .registration(self.principal.as_ref(), registration)
+            .map_err(|forbidden| Status::permission_denied(forbidden.to_string()))
     }
 }
 
 /// Hands on what the agent says until either side ends the session.
-async fn read(mut inbound: Streaming<AgentEnvelope>, session: Session) {
+async fn read(
+    mut inbound: Streaming<AgentEnvelope>,
+    session: Session,
+    door: Door,
+    forbid: oneshot::Sender<Status>,
+) {
     loop {
         let envelope = tokio::select! {
             () = session.over() => break,
@@ -105,6 +136,11 @@ async fn read(mut inbound: Streaming<AgentEnvelope>, session: Session) {
         };
         match message {
             Ok(message) => {
+                if let Err(status) = door.admits(&message) {
+                    // The receiver is gone only when the stream is.
+                    drop(forbid.send(status));
+                    break;
+                }
                 if !session.say(message).await {
                     break;
                 }

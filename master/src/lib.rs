@@ -77,7 +77,8 @@ pub async fn run(config: Config) -> Result<(), RunError> {
     let consensus = Consensus::new().map_err(RunError::System)?;
     let (node, handle) = consensus.start(&config).await?;
 
-    let agents = grpc::service(handle.clone(), config.authenticator.clone());
+    let agents =
+        grpc::service(handle.clone(), config.authenticator.clone(), config.authorizer.clone());
     let app = Arc::new(App::new(handle.clone(), Arc::clone(&config)));
     let server = Server::start(listener, http::router(app, agents));
     tracing::info!(id = config.id.0, listen = %config.listen, "master serves");

@@ -1,116 +1,19 @@
 //! Every metric of a master: its name for Mesos' dashboards, its name for Prometheus, its help
 //! text, and how it is read off the facts. Names stand nowhere else. Must not know HTTP.
-//! Next: `http/read.rs`.
+//! Reading order: `metrics/facts.rs`, `metrics/counters.rs`, this file. Next: `http/read.rs`.
+
+mod counters;
+mod facts;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::StatusCode;
-use resources::id::LogIndex;
-use resources::operation::Operation;
-use resources::value::Scalar;
-
-use crate::state::State;
-
-/// Resources whose totals are metrics.
-const TOTALS: [&str; 4] = ["cpus", "gpus", "mem", "disk"];
-/// Operations by Mesos' name in metrics.
-const OPERATIONS: [&str; 6] =
-    ["reserve", "unreserve", "create", "destroy", "grow_volume", "shrink_volume"];
-/// Classes of HTTP answers.
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-
-/// Counts since the start of the process.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    responses: [AtomicU64; CLASSES.len()],
-}
-
-impl Counters {
-    /// Takes note of an answer.
-    pub(crate) fn count(&self, status: StatusCode) {
-        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
-        if let Some(counter) = self.responses.get(class) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// What the metrics are read off.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    pub(crate) uptime_seconds: f64,
-    pub(crate) is_leader: bool,
-    /// Agents with a session.
-    pub(crate) agents_connected: usize,
-    pub(crate) raft: RaftFacts,
-    pub(crate) state: StateFacts,
-}
-
-/// Where this master stands in the log.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RaftFacts {
-    pub(crate) term: u64,
-    pub(crate) last_log: u64,
-    pub(crate) committed: u64,
-    pub(crate) applied: u64,
-    pub(crate) masters: usize,
-    pub(crate) fsync_p99_seconds: Option<f64>,
-}
-
-impl RaftFacts {
-    pub(crate) fn of(status: &raft::Status) -> Self {
-        let at = |index: Option<LogIndex>| index.map_or(0, |index| index.0);
-        Self {
-            term: status.term.0,
-            last_log: at(status.last_log),
-            committed: at(status.committed),
-            applied: at(status.applied),
-            masters: status.peers.len() + 1,
-            fsync_p99_seconds: status.commit_p99.map(|p99| p99.as_secs_f64()),
-        }
-    }
-}
-
-/// Sums over the replicated state.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StateFacts {
-    agents: usize,
-    alarms: usize,
-    totals: BTreeMap<&'static str, Scalar>,
-    pending: BTreeMap<&'static str, usize>,
-}
-
-impl StateFacts {
-    /// Sums up a state.
-    pub(crate) fn of(state: &State) -> Self {
-        let mut facts = Self { alarms: state.alarms().count(), ..Self::default() };
-        for agent in state.agents() {
-            facts.agents += 1;
-            for name in TOTALS {
-                let total = facts.totals.entry(name).or_default();
-                *total = total.saturating_add(agent.total.scalar(name).unwrap_or_default());
-            }
-        }
-        for record in state.operations().filter(|record| !record.is_settled()) {
-            *facts.pending.entry(kind(&record.operation)).or_default() += 1;
-        }
-        facts
-    }
-}
-
-fn kind(operation: &Operation) -> &'static str {
-    match operation {
-        Operation::Reserve { .. } => OPERATIONS[0],
-        Operation::Unreserve { .. } => OPERATIONS[1],
-        Operation::Create { .. } => OPERATIONS[2],
-        Operation::Destroy { .. } => OPERATIONS[3],
-        Operation::Grow { .. } => OPERATIONS[4],
-        Operation::Shrink { .. } => OPERATIONS[5],
-    }
-}
+pub(crate) use counters::Counters;
+use counters::{CLASSES, REFUSALS};
+pub(crate) use facts::{Facts, RaftFacts, StateFacts};
+use facts::{OPERATIONS, TOTALS};
 
 /// One value with its names.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,14 +54,46 @@ pub(crate) fn samples(facts: &Facts, counters: &Counters) -> Vec<Sample> {
     let mut samples = process(facts);
     samples.extend(agents(facts));
     samples.extend(totals(facts));
+    samples.extend(reservations(facts));
     samples.extend(operations(facts));
+    samples.extend(counted(counters));
     samples.extend(raft(&facts.raft));
-    for (class, counter) in CLASSES.into_iter().zip(&counters.responses) {
-        let value = index(counter.load(Ordering::Relaxed));
-        let sample = Sample::counter("master_http_responses_total", "Answers of the API.", value);
-        samples.push(sample.label("class", class));
-    }
     samples
+}
+
+fn counted(counters: &Counters) -> Vec<Sample> {
+    let count = |family, help, (name, label), counter: &AtomicU64| {
+        Sample::counter(family, help, index(counter.load(Ordering::Relaxed))).label(name, label)
+    };
+    let responses = CLASSES.into_iter().zip(&counters.responses).map(|(class, counter)| {
+        count("master_http_responses_total", "Answers of the API.", ("class", class), counter)
+    });
+    let refusals = REFUSALS.into_iter().zip(&counters.refusals).map(|((reason, _), counter)| {
+        count("master_http_refusals_total", "Refusals by reason.", ("reason", reason), counter)
+    });
+    let accepted = OPERATIONS.into_iter().zip(&counters.accepted).map(|(kind, counter)| {
+        let help = "Operations answered with 202.";
+        count("master_operations_accepted_total", help, ("operation", kind), counter)
+    });
+    responses.chain(refusals).chain(accepted).collect()
+}
+
+fn reservations(facts: &Facts) -> Vec<Sample> {
+    let leads = |value: f64| if facts.is_leader { value } else { 0.0 };
+    let reserved = TOTALS.into_iter().map(|name| {
+        let sum = facts.state.reserved.get(name).copied().unwrap_or_default();
+        let help = "Reserved resources of all agents; mem and disk in megabytes.";
+        Sample::gauge("master_resources_reserved", help, leads(sum.to_f64()))
+            .label("resource", name)
+    });
+    let volumes = number(facts.state.volumes);
+    let disk = facts.state.volumes_disk.to_f64();
+    let help = "Disk of all persistent volumes, in megabytes.";
+    let volumes = [
+        Sample::gauge("master_volumes", "Persistent volumes.", leads(volumes)),
+        Sample::gauge("master_volumes_disk_megabytes", help, leads(disk)),
+    ];
+    reserved.chain(volumes).collect()
 }
 
 fn process(facts: &Facts) -> Vec<Sample> {
@@ -221,6 +156,13 @@ fn operations(facts: &Facts) -> Vec<Sample> {
         Sample::gauge("master_operations_pending_all", "All unconfirmed operations.", number(all))
             .mesos("master/operations/pending"),
     ];
+    let ended = [("finished", facts.state.finished), ("failed", facts.state.failed)];
+    samples.extend(ended.map(|(state, count)| {
+        let help = "Ended operations that are still on record.";
+        Sample::gauge("master_operations_on_record", help, number(count))
+            .label("state", state)
+            .mesos(format!("master/operations/{state}"))
+    }));
     samples.extend(OPERATIONS.into_iter().map(|kind| {
         Sample::gauge("master_operations_pending", help, number(pending(kind)))
             .label("operation", kind)
@@ -293,6 +235,9 @@ fn flag(on: bool) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+    use resources::operation::Operation;
+
     use super::*;
 
     #[test]
@@ -305,6 +250,18 @@ mod tests {
         assert!(text.contains("# TYPE master_uptime_seconds gauge\nmaster_uptime_seconds 1.5\n"));
         assert!(text.contains("master_http_responses_total{class=\"2xx\"} 2\n"), "{text}");
         assert!(text.contains("master_elected 1\n"));
+        counters.count(StatusCode::FORBIDDEN);
+        counters.count(StatusCode::IM_A_TEAPOT);
+        counters.accepted(&Operation::Destroy { volumes: Vec::new() });
+        let later = prometheus(&samples(&facts, &counters));
+        for line in [
+            "master_http_refusals_total{reason=\"forbidden\"} 1\n",
+            "master_http_refusals_total{reason=\"other\"} 1\n",
+            "master_http_refusals_total{reason=\"conflict\"} 0\n",
+            "master_operations_accepted_total{operation=\"destroy\"} 1\n",
+        ] {
+            assert!(later.contains(line), "{later}");
+        }
         for line in text.lines().filter(|line| line.starts_with("# TYPE")) {
             assert_eq!(text.matches(line).count(), 1, "{line}");
         }

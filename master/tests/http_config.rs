@@ -100,7 +100,7 @@ fn every_flag_of_the_contract_parses() {
     .unwrap();
     assert_eq!(config.advertise.to_string(), "h:1");
     assert_eq!(config.election_timeout.as_millis(), 500);
-    for name in ["join", "acls", "tls_key", "allocation_interval", "root_submissions", "cluster"] {
+    for name in ["join", "tls_key", "allocation_interval", "root_submissions", "cluster"] {
         assert!(config.dormant.contains(&name), "{name}");
     }
     assert_eq!(config.flags["cluster"], "");
@@ -124,9 +124,10 @@ fn mistakes_say_what_where_and_what_was_expected() {
     check_refused(&["--authenticate-agents"], "--authenticate-agents: expected --credentials");
     check_refused(&["--authenticate-http=yes"], "yes");
     check_refused(&["--credentials=/nonexistent/file"], "--credentials '/nonexistent/file'");
-    check_refused(&["--acls=/nonexistent/file"], "acls");
-    check_refused(&["--acls={nope"], "expected JSON");
-    check_refused(&["--roles=a,*/b"], "roles");
+    check_refused(&["--acls=/nonexistent/file"], "--acls '/nonexistent/file': ");
+    check_refused(&["--acls={nope"], "--acls '{nope': expected a JSON object");
+    check_refused(&["--acls={\"view_role\":[]}"], "'view_role' is no action");
+    check_refused(&["--roles=a,*/b"], "--roles '*/b': expected a role, ");
     check_refused(&["--recovery-agent-removal-limit=80"], "expected a percentage");
     check_refused(&["--registry-max-agent-count=-1"], "registry-max-agent-count");
     check_refused(&["--no-such-flag"], "no-such-flag");
@@ -167,4 +168,56 @@ fn credentials_are_read_at_the_start() {
     assert!(config(&[&flag, "--authenticate-http"]).is_ok());
     std::fs::write(&file, "ops s").unwrap();
     check_refused(&[&flag], "--credentials");
+}
+
+#[test]
+fn access_control_lists_come_inline_or_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("acls.json");
+    let rules = r#"{"permissive":false,"register_agents":
+        [{"principals":{"values":["a"]},"agents":{"type":"ANY"}}]}"#;
+    std::fs::write(&file, rules).unwrap();
+    for value in
+        [rules.to_owned(), file.display().to_string(), format!("file://{}", file.display())]
+    {
+        let config = config(&[&format!("--acls={value}")]).unwrap();
+        let may = |name: &str| {
+            let principal = resources::id::Principal::new(name);
+            config.authorizer.may(Some(&principal), master::auth::Action::RegisterAgent, None)
+        };
+        assert!(may("a") && !may("b"), "{value}");
+        assert_eq!(config.flags["acls"], value);
+        assert!(config.dormant.is_empty());
+    }
+}
+
+/// Lists are read once: a file that is broken or gone later changes nothing, and one that is
+/// broken at the start lets nobody in.
+#[test]
+fn z02_a_broken_list_stops_the_start_and_nothing_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("acls.json");
+    let none = r#"{"register_agents":[{"principals":{"type":"ANY"},"agents":{"type":"NONE"}}]}"#;
+    std::fs::write(&file, none).unwrap();
+    let started = config(&["--acls", file.to_str().unwrap()]).unwrap();
+    std::fs::write(&file, "{broken").unwrap();
+    let register = master::auth::Action::RegisterAgent;
+    assert!(!started.authorizer.may(None, register, None), "the lists of the start hold");
+    check_refused(&["--acls", file.to_str().unwrap()], "expected a JSON object");
+    std::fs::write(
+        &file,
+        r#"{"view_flags":[{"principals":{"type":"ANY"},
+        "flags":{"values":["x"]}}]}"#,
+    )
+    .unwrap();
+    check_refused(&["--acls", file.to_str().unwrap()], "can only be ANY or NONE");
+}
+
+#[test]
+fn a_whitelist_holds_its_roles_and_star() {
+    let roles = |value: &str| config(&[&format!("--roles={value}")]).unwrap().whitelist.unwrap();
+    let names = |value: &str| roles(value).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names("b/c,a"), ["*", "a", "b/c"]);
+    assert_eq!(names(""), ["*"]);
+    assert!(config(&[]).unwrap().whitelist.is_none());
 }

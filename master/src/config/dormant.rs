@@ -56,10 +56,6 @@ dormant! {
         join: text;
         /// Answer leader detection of zk://…/mesos clients here
         zk_listen: text;
-        /// Access control lists as in Mesos: JSON, or a file of it
-        acls: json_or_file;
-        /// Whitelist of roles
-        roles: role_list;
         /// Certificate of the public listener
         tls_cert: file;
         /// Key of the public listener
@@ -170,13 +166,6 @@ fn percentage(value: &str) -> Result<String, String> {
     }
 }
 
-fn role_list(value: &str) -> Result<String, String> {
-    for role in value.split(',').filter(|role| !role.is_empty()) {
-        resources::role::Role::parse(role).map_err(|error| error.to_string())?;
-    }
-    Ok(value.to_owned())
-}
-
 fn allocatable(value: &str) -> Result<String, String> {
     for part in value.split('|').filter(|part| !part.is_empty()) {
         resources::parse::resources_text(part, &resources::role::Role::star())
@@ -191,14 +180,18 @@ fn file(value: &str) -> Result<String, String> {
 }
 
 fn json_or_file(value: &str) -> Result<String, String> {
-    let text = if value.trim_start().starts_with(['{', '[']) {
-        value.to_owned()
-    } else {
-        std::fs::read_to_string(path(value)).map_err(|error| error.to_string())?
-    };
+    let text = content(value).map_err(|error| error.to_string())?;
     serde_json::from_str::<serde_json::Value>(&text)
         .map_err(|error| format!("expected JSON: {error}"))?;
     Ok(value.to_owned())
+}
+
+/// The JSON that a flag holds, or that of the file which it names.
+pub(super) fn content(value: &str) -> std::io::Result<String> {
+    match value.trim_start().starts_with(['{', '[']) {
+        true => Ok(value.to_owned()),
+        false => std::fs::read_to_string(path(value)),
+    }
 }
 
 /// Takes off the `file://` that Mesos allows before a path.

@@ -56,6 +56,12 @@ pub struct Flags {
     #[arg(long, num_args = 0..=1, require_equals = true)]
     #[arg(default_value = "false", default_missing_value = "true")]
     pub authenticate_agents: bool,
+    /// Access control lists as in Mesos: JSON, or a file of it as `path` or `file://path`
+    #[arg(long, value_name = "JSON|FILE")]
+    pub acls: Option<String>,
+    /// Roles that frameworks may have and quota and weights may be set for, beside `*`
+    #[arg(long, value_name = "ROLE,…")]
+    pub roles: Option<String>,
     /// Time between heartbeats of the leader
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration)]
     pub heartbeat_interval: Duration,

@@ -7,14 +7,15 @@ mod address;
 mod dormant;
 mod flags;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use resources::id::MasterId;
+use resources::role::{InvalidRole, Role};
 use thiserror::Error;
 
-use crate::auth::{Authenticator, Credentials, Required};
+use crate::auth::{Acls, Authenticator, Authorizer, Credentials, Required};
 
 pub use address::{Address, InvalidAddress};
 pub use dormant::DormantFlags;
@@ -29,6 +30,9 @@ const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// Bounds of the ping timeout, as in Mesos (spec §12).
 const PING_TIMEOUT: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(15 * 60);
+
+/// How much of a value that may be a whole file is named in an error.
+const NAMED_CHARACTERS_MAX: usize = 60;
 
 /// The checked configuration of a master.
 #[derive(Debug, Clone)]
@@ -47,6 +51,10 @@ pub struct Config {
     pub work_dir: PathBuf,
     /// Who may log in, and where a login is asked for.
     pub authenticator: Authenticator,
+    /// Who may do what.
+    pub authorizer: Authorizer,
+    /// The only roles that are allowed, `*` among them; none when every role is.
+    pub whitelist: Option<BTreeSet<Role>>,
     /// Time between heartbeats of the leader.
     pub heartbeat: Duration,
     /// Shortest election timeout; the longest is twice it.
@@ -127,6 +135,14 @@ pub enum ConfigError {
         /// What is wrong.
         reason: String,
     },
+    /// One entry of `--roles` is no role.
+    #[error("--roles '{entry}': expected a role, {reason}")]
+    Role {
+        /// The entry.
+        entry: String,
+        /// What is wrong.
+        reason: InvalidRole,
+    },
     /// Authentication is asked for and nobody could pass it.
     #[error("--{flag}: expected --credentials beside it")]
     NoCredentials {
@@ -177,6 +193,8 @@ impl Flags {
             peer_listen,
             peers,
             authenticator: self.authenticator()?,
+            authorizer: self.authorizer()?,
+            whitelist: self.roles.as_deref().map(whitelist).transpose()?,
             work_dir: self.work_dir,
             heartbeat: self.heartbeat_interval,
             election_timeout: self.election_timeout,
@@ -237,6 +255,17 @@ impl Flags {
         Ok(Authenticator::new(credentials.unwrap_or_default(), required))
     }
 
+    fn authorizer(&self) -> Result<Authorizer, ConfigError> {
+        let Some(given) = &self.acls else { return Ok(Authorizer::default()) };
+        let fail = |reason: String| ConfigError::File {
+            flag: "acls",
+            path: given.chars().take(NAMED_CHARACTERS_MAX).collect(),
+            reason,
+        };
+        let text = dormant::content(given).map_err(|error| fail(error.to_string()))?;
+        Acls::parse(&text).map(Authorizer::new).map_err(|error| fail(error.to_string()))
+    }
+
     fn values(
         &self,
         listen: &Address,
@@ -267,7 +296,12 @@ impl Flags {
         put("election_timeout", flags::duration_text(self.election_timeout));
         put("agent_ping_timeout", flags::duration_text(self.agent_ping_timeout));
         put("max_agent_ping_timeouts", self.max_agent_ping_timeouts.to_string());
-        for (name, value) in [("peers", &self.peers), ("credentials", &self.credentials)] {
+        for (name, value) in [
+            ("peers", &self.peers),
+            ("credentials", &self.credentials),
+            ("acls", &self.acls),
+            ("roles", &self.roles),
+        ] {
             if let Some(value) = value {
                 put(name, value.clone());
             }
@@ -278,6 +312,17 @@ impl Flags {
 
 fn address(flag: &'static str, value: &str) -> Result<Address, ConfigError> {
     value.parse().map_err(|reason| ConfigError::Address { flag, value: value.to_owned(), reason })
+}
+
+/// `*` is always allowed, as in Mesos.
+fn whitelist(text: &str) -> Result<BTreeSet<Role>, ConfigError> {
+    let mut roles = BTreeSet::from([Role::star()]);
+    for entry in text.split(',').filter(|entry| !entry.is_empty()) {
+        let role = Role::parse(entry)
+            .map_err(|reason| ConfigError::Role { entry: entry.to_owned(), reason })?;
+        roles.insert(role);
+    }
+    Ok(roles)
 }
 
 fn peers(text: &str) -> Result<BTreeMap<MasterId, Address>, ConfigError> {

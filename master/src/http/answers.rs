@@ -5,7 +5,7 @@ use proto::convert;
 use proto::mesos::v1::master::Response;
 use proto::mesos::v1::master::response::{
     GetAgents, GetExecutors, GetFlags, GetFrameworks, GetHealth, GetMaster, GetMetrics,
-    GetOperations, GetState, GetTasks, GetVersion, Type, get_agents,
+    GetOperations, GetRoles, GetState, GetTasks, GetVersion, Type, get_agents,
 };
 use proto::mesos::v1::{
     self, Address, Flag, MasterInfo, Metric, Operation, OperationStatus, TimeInfo, Uuid,
@@ -15,7 +15,9 @@ use resources::form::Format;
 use resources::time::Timestamp;
 
 use super::about;
+use super::roles::Roles;
 use super::shapes;
+use crate::auth::Viewer;
 use crate::config::Config;
 use crate::leader::View;
 use crate::metrics::Sample;
@@ -37,6 +39,7 @@ pub(crate) fn version() -> Response {
         build_date: Some(about.build_date),
         build_time: Some(about.build_time),
         build_user: Some(about.build_user.to_owned()),
+        holdfast_version: Some(about.holdfast_version.to_owned()),
         ..VersionInfo::default()
     };
     Response { get_version: Some(GetVersion { version_info }), ..of(Type::GetVersion) }
@@ -94,26 +97,40 @@ pub(crate) fn master(view: &View, config: &Config) -> Response {
     Response { get_master: Some(get_master), ..of(Type::GetMaster) }
 }
 
-pub(crate) fn agents(view: &View) -> Response {
-    Response { get_agents: Some(get_agents(view)), ..of(Type::GetAgents) }
+pub(crate) fn agents(view: &View, viewer: &Viewer<'_>) -> Response {
+    Response { get_agents: Some(get_agents(view, viewer)), ..of(Type::GetAgents) }
 }
 
-pub(crate) fn state(view: &View) -> Response {
+/// Frameworks and allocated resources come with the scheduler API: there are none.
+pub(crate) fn roles(roles: &Roles) -> Response {
+    let roles = roles.entries().map(|entry| v1::Role {
+        name: entry.name().to_owned(),
+        weight: entry.weight(),
+        ..v1::Role::default()
+    });
+    Response { get_roles: Some(GetRoles { roles: roles.collect() }), ..of(Type::GetRoles) }
+}
+
+pub(crate) fn state(view: &View, viewer: &Viewer<'_>) -> Response {
     // Frameworks, tasks and executors come with the scheduler API: there are none.
     let get_state = GetState {
         get_tasks: Some(GetTasks::default()),
         get_executors: Some(GetExecutors::default()),
         get_frameworks: Some(GetFrameworks::default()),
-        get_agents: Some(get_agents(view)),
+        get_agents: Some(get_agents(view, viewer)),
     };
     Response { get_state: Some(get_state), ..of(Type::GetState) }
 }
 
 /// Operations that are on their way. Those of operators are done with once they ended; where
 /// they can still be looked up is `/api/v1/operations`.
-pub(crate) fn operations(view: &View) -> Response {
-    let operations =
-        view.state.operations().filter(|record| !record.is_settled()).map(operation).collect();
+pub(crate) fn operations(view: &View, viewer: &Viewer<'_>) -> Response {
+    let operations = view
+        .state
+        .operations()
+        .filter(|record| !record.is_settled() && viewer.sees_operation(&record.operation))
+        .map(operation)
+        .collect();
     Response { get_operations: Some(GetOperations { operations }), ..of(Type::GetOperations) }
 }
 
@@ -144,27 +161,28 @@ fn operation(record: &OperationRecord) -> Operation {
     }
 }
 
-fn get_agents(view: &View) -> GetAgents {
+fn get_agents(view: &View, viewer: &Viewer<'_>) -> GetAgents {
     GetAgents {
-        agents: view.state.agents().map(|agent| self::agent(view, agent)).collect(),
+        agents: view.state.agents().map(|agent| self::agent(view, viewer, agent)).collect(),
         recovered_agents: view
             .state
             .agents()
             .filter(|agent| !view.has_returned(&agent.id))
-            .map(agent_info)
+            .map(|agent| agent_info(agent, viewer))
             .collect(),
     }
 }
 
-fn agent(view: &View, agent: &Agent) -> get_agents::Agent {
+fn agent(view: &View, viewer: &Viewer<'_>, agent: &Agent) -> get_agents::Agent {
+    let total = agent.total.iter().filter(|resource| viewer.sees(resource));
     get_agents::Agent {
-        agent_info: agent_info(agent),
+        agent_info: agent_info(agent, viewer),
         active: view.is_connected(&agent.id),
         version: agent.info.version.clone(),
         pid: Some(shapes::pid(agent)),
         registered_time: Some(time(agent.registered_at)),
         reregistered_time: agent.reregistered_at.map(time),
-        total_resources: convert::resource::list_to_wire(agent.total.iter(), Format::Endpoint),
+        total_resources: convert::resource::list_to_wire(total, Format::Endpoint),
         allocated_resources: Vec::new(),
         offered_resources: Vec::new(),
         capabilities: capabilities(),
@@ -175,10 +193,11 @@ fn agent(view: &View, agent: &Agent) -> get_agents::Agent {
     }
 }
 
-fn agent_info(agent: &Agent) -> v1::AgentInfo {
+fn agent_info(agent: &Agent, viewer: &Viewer<'_>) -> v1::AgentInfo {
+    let declared = agent.info.resources.iter().filter(|resource| viewer.sees(resource));
     v1::AgentInfo {
         hostname: agent.info.hostname.clone(),
-        resources: convert::resource::list_to_wire(&agent.info.resources, Format::Post),
+        resources: convert::resource::list_to_wire(declared, Format::Post),
         attributes: agent.info.attributes.iter().map(convert::attribute::to_wire).collect(),
         id: Some(v1::AgentId { value: agent.id.to_string() }),
         port: Some(i32::from(agent.info.port)),
@@ -200,10 +219,18 @@ fn time(at: Timestamp) -> TimeInfo {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::auth::Authorizer;
     use crate::http::shapes::tests::view;
+
+    fn everything() -> Viewer<'static> {
+        static OPEN: LazyLock<Authorizer> = LazyLock::new(Authorizer::default);
+        Viewer::new(&OPEN, None)
+    }
 
     fn printed(response: &Response) -> Value {
         serde_json::from_slice(&proto::json::encode_response(response)).unwrap()
@@ -211,7 +238,7 @@ mod tests {
 
     #[test]
     fn agents_come_in_the_endpoint_form() {
-        let answer = printed(&agents(&view()));
+        let answer = printed(&agents(&view(), &everything()));
         assert_eq!(answer["type"], "GET_AGENTS");
         let agent = &answer["get_agents"]["agents"][0];
         assert_eq!(agent["pid"], "slave(1)@127.0.0.1:5061");
@@ -227,8 +254,15 @@ mod tests {
     }
 
     #[test]
+    fn the_version_is_that_of_compatibility_and_that_of_this_program() {
+        let version = &printed(&version())["get_version"]["version_info"];
+        assert_eq!(version["version"], "1.11.0");
+        assert_eq!(version["holdfast_version"], about::HOLDFAST_VERSION);
+    }
+
+    #[test]
     fn state_holds_its_empty_lists() {
-        let state = &printed(&state(&view()))["get_state"];
+        let state = &printed(&state(&view(), &everything()))["get_state"];
         assert_eq!(state["get_frameworks"]["frameworks"], json!([]));
         assert_eq!(state["get_tasks"]["tasks"], json!([]));
         assert_eq!(state["get_executors"]["executors"], json!([]));
@@ -237,7 +271,7 @@ mod tests {
 
     #[test]
     fn pending_operations_are_listed() {
-        let answer = printed(&operations(&view()));
+        let answer = printed(&operations(&view(), &everything()));
         let listed = answer["get_operations"]["operations"].as_array().unwrap();
         assert_eq!(listed.len(), 2);
         assert_eq!(listed[0]["latest_status"]["state"], "OPERATION_PENDING");

@@ -1,75 +1,32 @@
 //! The way of a mutating call to the leader and back: it is held for a moment while nobody
-//! leads, executed, and answered when the client wants to be answered. Must not know in which
-//! form the call came. Next: `operator.rs`.
+//! leads, permitted, executed, and answered when the client wants to be answered. Must not know
+//! in which form the call came. Next: `dry_run.rs`, `operator.rs`, `transaction.rs`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{ETAG, HeaderName, IF_MATCH};
-use http::{HeaderValue, StatusCode};
-use resources::id::AgentId;
-use resources::operation::Operation;
+use futures::future;
+use http::header::ETAG;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use resources::id::{AgentId, OperationId};
+use serde::Serialize;
 use tokio::time::Instant;
 
-use super::App;
-use super::error::{Failure, OPERATION_ID};
+use super::error::{Failure, OPERATION_ID, Refused};
 use super::incoming::Incoming;
+use super::options::{Earnest, Options, Wait};
+use super::permit::Asked;
 use super::redirect::{HOLD_MAX, Standing};
-use crate::leader::{Accepted, Call, NotSettled, ProposeFailure, Refusal};
+use super::{App, dry_run, permit, read};
+use crate::leader::{
+    Call, NotSettled, ProposeFailure, Refusal, Request, Transaction, TransactionAccepted,
+};
 use crate::state::operations::OperationState;
 
-/// Name of a call, chosen by its caller.
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// How long `?wait=checkpointed` waits when the client does not say.
-const WAIT_DEFAULT: Duration = Duration::from_secs(5);
-/// How long it waits at most.
-const WAIT_MAX: Duration = Duration::from_secs(300);
-
-/// When the client wants its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// When a quorum has it and it is applied.
-    Committed,
-    /// When the agent has it on its disk.
-    Checkpointed { timeout: Duration },
-}
-
-impl Wait {
-    /// What the query asks for.
-    pub(crate) fn of(incoming: &Incoming) -> Result<Self, Failure> {
-        let query = incoming.query()?;
-        let timeout = match query.get("timeout") {
-            None => WAIT_DEFAULT,
-            Some(text) => resources::parse::duration(text)
-                .map_err(|error| Failure::bad_request(format!("Malformed 'timeout': {error}")))?,
-        };
-        match query.get("wait").map(String::as_str) {
-            None | Some("committed") => Ok(Self::Committed),
-            Some("checkpointed") => Ok(Self::Checkpointed { timeout: timeout.min(WAIT_MAX) }),
-            Some(other) => Err(Failure::bad_request(format!(
-                "Expecting 'wait' to be 'committed' or 'checkpointed', found '{other}'"
-            ))),
-        }
-    }
-}
-
-/// Refuses what this version would have to ignore: a client that sends one of these relies on it.
-pub(crate) fn refuse_unsupported(incoming: &Incoming) -> Result<(), Failure> {
-    for name in [IDEMPOTENCY_KEY, IF_MATCH] {
-        if incoming.headers().contains_key(&name) {
-            return Err(Failure::NotImplemented(format!(
-                "The header {name} is not supported by this version; nothing was done"
-            )));
-        }
-    }
-    match incoming.query()?.get("dry_run").map(String::as_str) {
-        None | Some("false") => Ok(()),
-        Some(_) => Err(Failure::NotImplemented(
-            "The parameter dry_run is not supported by this version; nothing was done".to_owned(),
-        )),
-    }
-}
+/// Names the transaction that an answer is about.
+const TRANSACTION_ID: HeaderName = HeaderName::from_static("holdfast-transaction-id");
 
 /// Lets a mutating call through when this master leads; waits a moment while nobody does.
 pub(crate) async fn admit(app: &App, incoming: &Incoming) -> Result<(), Failure> {
@@ -87,33 +44,97 @@ pub(crate) async fn admit(app: &App, incoming: &Incoming) -> Result<(), Failure>
 pub(crate) async fn operation(
     app: &App,
     incoming: &Incoming,
-    wait: Wait,
-    (agent_id, operation): (AgentId, Operation),
+    options: Options,
+    asked: Asked,
 ) -> Result<Response, Failure> {
+    permit::operation(app, incoming, options.earnest, &asked).await?;
+    let (agent_id, operation) = asked;
     let call = Call {
         principal: incoming.principal.clone(),
         source: incoming.source(),
+        key: options.key,
+        if_version: options.if_version,
         agent_id: agent_id.clone(),
         operation,
     };
-    let accepted = execute(app, incoming, call).await?;
-    if let Wait::Checkpointed { timeout } = wait {
-        settle(app, &agent_id, &accepted, timeout).await?;
+    if options.earnest == Earnest::DryRun {
+        return dry_run::answer(app, incoming, &Request::Operate(call)).await;
+    }
+    let accepted = until_decided(app, incoming, || app.handle.execute(call.clone())).await?;
+    app.counters.accepted(&call.operation);
+    if let Wait::Checkpointed { timeout } = options.wait {
+        settle(app, (&accepted.operation_id, Some(&agent_id)), timeout).await?;
     }
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
-    let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(accepted.operation_id.as_str()) {
-        headers.insert(OPERATION_ID, value);
-    }
-    if let Ok(value) = HeaderValue::from_str(&format!("\"{}\"", accepted.resource_version)) {
-        headers.insert(ETAG, value);
-    }
+    put(response.headers_mut(), OPERATION_ID, accepted.operation_id.as_str());
+    put(response.headers_mut(), ETAG, &format!("\"{}\"", accepted.resource_version));
     Ok(response)
 }
 
-/// Executes a call here, again after a change of leadership that certainly left it undone.
-async fn execute(app: &App, incoming: &Incoming, call: Call) -> Result<Accepted, Failure> {
+/// The body of the answer to a transaction.
+#[derive(Serialize)]
+struct TransactionAnswer<'a> {
+    transaction_id: &'a str,
+    operation_ids: Vec<&'a str>,
+    resource_versions: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> From<&'a TransactionAccepted> for TransactionAnswer<'a> {
+    fn from(accepted: &'a TransactionAccepted) -> Self {
+        let versions = accepted.versions.iter();
+        Self {
+            transaction_id: accepted.transaction_id.as_str(),
+            operation_ids: accepted.operation_ids.iter().map(OperationId::as_str).collect(),
+            resource_versions: versions.map(|(id, version)| (id.as_str(), *version)).collect(),
+        }
+    }
+}
+
+/// Executes all of the operations or none, and answers 202 with their names.
+pub(crate) async fn transaction(
+    app: &App,
+    incoming: &Incoming,
+    options: Options,
+    if_versions: BTreeMap<AgentId, u64>,
+    operations: Vec<Asked>,
+) -> Result<Response, Failure> {
+    permit::transaction(app, incoming, options.earnest, &operations).await?;
+    let transaction = Transaction {
+        principal: incoming.principal.clone(),
+        source: incoming.source(),
+        key: options.key,
+        if_versions,
+        operations,
+    };
+    if options.earnest == Earnest::DryRun {
+        return dry_run::answer(app, incoming, &Request::Transact(transaction)).await;
+    }
+    let accepted =
+        until_decided(app, incoming, || app.handle.transact(transaction.clone())).await?;
+    transaction.operations.iter().for_each(|(_, done)| app.counters.accepted(done));
+    if let Wait::Checkpointed { timeout } = options.wait {
+        let each = accepted.operation_ids.iter().map(|id| settle(app, (id, None), timeout));
+        future::try_join_all(each).await?;
+    }
+    let mut response = read::json(incoming, &TransactionAnswer::from(&accepted))?;
+    *response.status_mut() = StatusCode::ACCEPTED;
+    put(response.headers_mut(), TRANSACTION_ID, accepted.transaction_id.as_str());
+    Ok(response)
+}
+
+fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+/// Has a call executed here, again after a change of leadership that certainly left it undone.
+async fn until_decided<T, F: Future<Output = Result<T, Refusal>>>(
+    app: &App,
+    incoming: &Incoming,
+    execute: impl Fn() -> F,
+) -> Result<T, Failure> {
     let deadline = Instant::now() + HOLD_MAX;
     let mut failed = None;
     let mut standing = app.gate.standing();
@@ -121,11 +142,11 @@ async fn execute(app: &App, incoming: &Incoming, call: Call) -> Result<Accepted,
         let Standing::Here(term) = standing else {
             return Err(app.not_here(incoming));
         };
-        match app.handle.execute(call.clone()).await {
-            Ok(accepted) => return Ok(accepted),
+        match execute().await {
+            Ok(done) => return Ok(done),
             Err(Refusal::Rejected(rejection)) => {
-                let rejection = Box::new(rejection);
-                return Err(Failure::Rejected { agent_id: call.agent_id, rejection });
+                let refused = Refused::new(rejection, &app.viewer(incoming));
+                return Err(Failure::Refused(Box::new(refused)));
             }
             Err(Refusal::Propose(ProposeFailure::NotLeader | ProposeFailure::NoLeader)) => {
                 failed = failed.max(Some(term));
@@ -138,22 +159,24 @@ async fn execute(app: &App, incoming: &Incoming, call: Call) -> Result<Accepted,
 
 async fn settle(
     app: &App,
-    agent_id: &AgentId,
-    accepted: &Accepted,
+    (operation_id, agent_id): (&OperationId, Option<&AgentId>),
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let operation_id = accepted.operation_id.clone();
-    let agent_id = agent_id.clone();
-    match app.handle.settled(&accepted.operation_id, timeout).await {
+    match app.handle.settled(operation_id, timeout).await {
         Ok(record) => match record.state {
-            OperationState::Failed => {
-                let reason = record.message.clone().unwrap_or_default();
-                Err(Failure::AgentFailed { operation_id, agent_id, reason })
-            }
+            OperationState::Failed => Err(Failure::AgentFailed {
+                operation_id: record.operation_id.clone(),
+                agent_id: record.agent_id.clone(),
+                reason: record.message.clone().unwrap_or_default(),
+            }),
             OperationState::Pending | OperationState::Finished => Ok(()),
         },
         Err(NotSettled::Timeout | NotSettled::LeadershipLost | NotSettled::UnknownOperation) => {
-            Err(Failure::NotSettled { operation_id, agent_id, waited: timeout })
+            Err(Failure::NotSettled {
+                operation_id: operation_id.clone(),
+                agent_id: agent_id.cloned(),
+                waited: timeout,
+            })
         }
     }
 }

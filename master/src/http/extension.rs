@@ -1,6 +1,6 @@
 //! Reads that Mesos does not have: this master's place in the cluster, agents with their
 //! sequence numbers, operations by id. Must not be needed by any Mesos client.
-//! Next: `server.rs`.
+//! Next: `transaction.rs`, `inventory.rs`.
 
 use axum::response::Response;
 use resources::form::ResourceForm;
@@ -13,6 +13,7 @@ use super::error::Failure;
 use super::incoming::Incoming;
 use super::read::json;
 use super::shapes;
+use crate::auth::Viewer;
 use crate::leader::{Leadership, View};
 use crate::state::agents::Agent;
 use crate::state::operations::{OperationRecord, name};
@@ -95,13 +96,17 @@ struct AgentEntry<'a> {
     total: Vec<ResourceForm>,
 }
 
-pub(super) fn agents(view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+pub(super) fn agents(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+    let viewer = app.viewer(incoming);
     let entries: Vec<AgentEntry<'_>> =
-        view.state.agents().map(|agent| entry(view, agent)).collect();
+        view.state.agents().map(|agent| entry(view, &viewer, agent)).collect();
     json(incoming, &entries)
 }
 
-fn entry<'a>(view: &View, agent: &'a Agent) -> AgentEntry<'a> {
+fn entry<'a>(view: &View, viewer: &Viewer<'_>, agent: &'a Agent) -> AgentEntry<'a> {
+    let forms = |resources: &mut dyn Iterator<Item = &Resource>| {
+        resources.filter(|resource| viewer.sees(resource)).map(shapes::form).collect()
+    };
     AgentEntry {
         id: agent.id.as_str(),
         checkpoint_id: agent.checkpoint_id.as_str(),
@@ -113,15 +118,15 @@ fn entry<'a>(view: &View, agent: &'a Agent) -> AgentEntry<'a> {
         resource_version: agent.resource_version,
         confirmed_seq: agent.confirmed_seq.0,
         last_seq: agent.last_given().0,
-        pending: agent.pending.len(),
-        unavailable: agent.unavailable.iter().map(shapes::form).collect(),
-        total: shapes::forms(&agent.total),
+        pending: agent.pending.size(),
+        unavailable: forms(&mut agent.unavailable.iter()),
+        total: forms(&mut agent.total.iter()),
     }
 }
 
 /// One entry of `/api/v1/operations`.
 #[derive(Serialize)]
-struct OperationEntry<'a> {
+pub(super) struct OperationEntry<'a> {
     operation_id: &'a str,
     agent_id: &'a str,
     seq: u64,
@@ -132,6 +137,7 @@ struct OperationEntry<'a> {
     principal: Option<&'a str>,
     submitted_at: f64,
     settled_at: Option<f64>,
+    transaction_id: Option<&'a str>,
     resources: Vec<ResourceForm>,
 }
 
@@ -148,6 +154,7 @@ impl<'a> From<&'a OperationRecord> for OperationEntry<'a> {
             principal: record.principal.as_ref().map(resources::id::Principal::as_str),
             submitted_at: shapes::seconds(record.submitted_at),
             settled_at: record.settled_at.map(shapes::seconds),
+            transaction_id: record.transaction_id.as_ref().map(|id| id.as_str()),
             resources: converted.iter().map(shapes::form).collect(),
         }
     }
@@ -155,23 +162,31 @@ impl<'a> From<&'a OperationRecord> for OperationEntry<'a> {
 
 /// Operations that are pending or ended lately, in the order of their acceptance; of one agent
 /// with `?agent_id=`, in one state with `?state=`.
-pub(super) fn operations(view: &View, incoming: &Incoming) -> Result<Response, Failure> {
-    let query = incoming.query()?;
+pub(super) fn operations(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+    let (query, viewer) = (incoming.query()?, app.viewer(incoming));
     let is_wanted = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
     let mut records: Vec<&OperationRecord> = view
         .state
         .operations()
         .filter(|record| is_wanted("agent_id", record.agent_id.as_str()))
         .filter(|record| is_wanted("state", &record.state.to_string()))
+        .filter(|record| viewer.sees_operation(&record.operation))
         .collect();
     records.sort_by_key(|record| (record.index, record.seq));
     let entries: Vec<OperationEntry<'_>> = records.into_iter().map(OperationEntry::from).collect();
     json(incoming, &entries)
 }
 
-pub(super) fn operation(view: &View, incoming: &Incoming, id: &str) -> Result<Response, Failure> {
+/// One that the reader may not see looks like one that is not there.
+pub(super) fn operation(
+    app: &App,
+    view: &View,
+    incoming: &Incoming,
+    id: &str,
+) -> Result<Response, Failure> {
+    let viewer = app.viewer(incoming);
     let record = OperationId::parse(id).ok().and_then(|id| view.state.operation(&id));
-    match record {
+    match record.filter(|record| viewer.sees_operation(&record.operation)) {
         Some(record) => json(incoming, &OperationEntry::from(record)),
         None => Err(Failure::NotFound(format!("No operation found with ID '{id}'"))),
     }

@@ -11,12 +11,12 @@ use resources::id::AgentId;
 use resources::operation::Operation;
 use resources::resource::Resource;
 
-use super::App;
 use super::error::Failure;
-use super::execute::{self, Wait};
-use super::form;
 use super::incoming::Incoming;
+use super::options::Options;
+use super::permit::Asked;
 use super::route::LegacyCall;
+use super::{App, execute, form};
 
 /// Answers one of the four endpoints.
 pub(crate) async fn call(
@@ -24,15 +24,14 @@ pub(crate) async fn call(
     incoming: &mut Incoming,
     call: LegacyCall,
 ) -> Result<Response, Failure> {
-    execute::refuse_unsupported(incoming)?;
-    let wait = Wait::of(incoming)?;
+    let options = Options::of(incoming)?;
     let body = incoming.bytes().await?;
     let asked = decode(call, &body)?;
-    execute::operation(app, incoming, wait, asked).await
+    execute::operation(app, incoming, options, asked).await
 }
 
 /// Takes a form body apart.
-fn decode(call: LegacyCall, body: &[u8]) -> Result<(AgentId, Operation), Failure> {
+fn decode(call: LegacyCall, body: &[u8]) -> Result<Asked, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| {
         Failure::bad_request("Unable to decode query string: the body is not UTF-8")
     })?;
@@ -64,19 +63,17 @@ fn resources(
 ) -> Result<Vec<Resource>, Failure> {
     let text = fields.get(key).ok_or_else(|| missing(key))?;
     let malformed = |reason: String| {
-        Failure::bad_request(format!(
-            "Error parsing '{key}' query parameter in the request body: {reason}"
-        ))
+        format!("Error parsing '{key}' query parameter in the request body: {reason}")
     };
-    let elements: Vec<serde_json::Value> =
-        serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
-    let decode = |element: &serde_json::Value| {
-        proto::json::decode::<v1::Resource>(element.to_string().as_bytes())
-            .map_err(|error| malformed(error.to_string()))
+    let elements: Vec<serde_json::Value> = serde_json::from_str(text)
+        .map_err(|error| Failure::bad_request(malformed(error.to_string())))?;
+    let decode = |(index, element): (usize, &serde_json::Value)| {
+        proto::json::decode::<v1::Resource>(element.to_string().as_bytes()).map_err(|error| {
+            Failure::bad_element(malformed(format!("element {index}: {error}")), index)
+        })
     };
-    let wire = elements.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
-    convert::resource::list_from_wire(key, wire)
-        .map_err(|error| Failure::bad_request(error.to_string()))
+    let wire = elements.iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
+    Ok(convert::resource::list_from_wire(key, wire)?)
 }
 
 fn missing(key: &str) -> Failure {

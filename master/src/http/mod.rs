@@ -1,24 +1,31 @@
 //! The HTTP edge: each request goes to its endpoint in a fixed order of checks (route, identity,
 //! leadership, method, form). No decision about resources is made here. Reading order:
 //! `route.rs`, `form.rs`, `negotiate.rs`, `incoming.rs`, `error.rs`, `redirect.rs`, this file,
-//! `execute.rs`, `operator.rs` with `answers.rs`, `legacy.rs`, `read.rs` with `shapes.rs` and
-//! `about.rs`, `extension.rs`, `server.rs` (sockets).
+//! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `operator.rs` with `answers.rs`,
+//! `legacy.rs`, `transaction.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`,
+//! `extension.rs`, `inventory.rs`, `server.rs` (sockets).
 
 mod about;
 mod answers;
+mod dry_run;
 mod error;
 mod execute;
 mod extension;
 mod form;
 mod incoming;
+mod inventory;
 mod legacy;
 mod negotiate;
 mod operator;
+mod options;
+mod permit;
 mod read;
 mod redirect;
+mod roles;
 mod route;
 mod server;
 mod shapes;
+mod transaction;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,7 +37,7 @@ use http::header::AUTHORIZATION;
 use proto::holdfast::agent::agent_service_server::AgentServiceServer;
 use tonic::server::NamedService as _;
 
-use crate::auth::Realm;
+use crate::auth::{Realm, Viewer};
 use crate::config::Config;
 use crate::grpc::Agents;
 use crate::leader::{Consistency, Handle, ReadFailure, View};
@@ -61,6 +68,11 @@ impl App {
             counters: Counters::default(),
             started: Instant::now(),
         }
+    }
+
+    /// What the asker may see.
+    fn viewer<'a>(&'a self, incoming: &'a Incoming) -> Viewer<'a> {
+        Viewer::new(&self.config.authorizer, incoming.principal.as_ref())
     }
 
     /// The state to answer a read from.
@@ -99,6 +111,9 @@ async fn answer(app: Arc<App>, request: Request) -> Response {
     let outcome = dispatch(&app, &mut incoming).await;
     incoming.discard().await;
     let response = outcome.unwrap_or_else(|failure| {
+        if let Failure::Internal(reason) = &failure {
+            tracing::error!(reason, "a request cannot be answered");
+        }
         tracing::debug!(status = failure.status().as_u16(), ?failure, "request refused");
         failure.into_response(form)
     });
@@ -133,7 +148,7 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         Route::Ready => read::ready(app),
         Route::Version => read::version(incoming),
         Route::Flags => read::flags(app, incoming),
-        Route::Metrics => read::metrics(app).await,
+        Route::Metrics => read::metrics(app, incoming).await,
         Route::MetricsSnapshot => read::metrics_snapshot(app, incoming).await,
         Route::Redirect => {
             let leader = app.gate.leader(&app.config.advertise.to_string())?;
@@ -142,11 +157,16 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         Route::Server => extension::server(app, incoming),
         Route::Slaves
         | Route::State
+        | Route::Roles
         | Route::Operator
         | Route::Legacy(_)
         | Route::Agents
         | Route::Operations
         | Route::Operation(_)
+        | Route::Transaction
+        | Route::TransactionOf(_)
+        | Route::Reservations
+        | Route::Volumes
         | Route::Later(_) => unreachable!("reach() sends these to the leader"),
     }
 }
@@ -159,24 +179,30 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             check_method(route, incoming)?;
             legacy::call(app, incoming, *call).await
         }
+        Route::Transaction => {
+            execute::admit(app, incoming).await?;
+            check_method(route, incoming)?;
+            transaction::call(app, incoming).await
+        }
         Route::Later(realm) => {
             admit_read(app, incoming, Consistency::Linearizable)?;
             check_method(route, incoming)?;
             Err(later(*realm, incoming))
         }
-        Route::Slaves | Route::State | Route::Agents | Route::Operations | Route::Operation(_) => {
+        Route::Slaves
+        | Route::State
+        | Route::Roles
+        | Route::Agents
+        | Route::Operations
+        | Route::Operation(_)
+        | Route::TransactionOf(_)
+        | Route::Reservations
+        | Route::Volumes => {
             let consistency = consistency(incoming)?;
             admit_read(app, incoming, consistency)?;
             check_method(route, incoming)?;
             let view = app.view(incoming, consistency).await?;
-            match route {
-                Route::Slaves => read::slaves(&view, incoming),
-                Route::State => read::state(app, &view, incoming),
-                Route::Agents => extension::agents(&view, incoming),
-                Route::Operations => extension::operations(&view, incoming),
-                Route::Operation(id) => extension::operation(&view, incoming, id),
-                _ => unreachable!("the arm above names these five"),
-            }
+            of_state(app, route, &view, incoming)
         }
         Route::Health
         | Route::Ready
@@ -186,6 +212,26 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
         | Route::MetricsSnapshot
         | Route::Redirect
         | Route::Server => unreachable!("reach() answers these anywhere"),
+    }
+}
+
+fn of_state(
+    app: &App,
+    route: &Route,
+    view: &View,
+    incoming: &Incoming,
+) -> Result<Response, Failure> {
+    match route {
+        Route::Slaves => read::slaves(app, view, incoming),
+        Route::State => read::state(app, view, incoming),
+        Route::Roles => read::roles(app, view, incoming),
+        Route::Agents => extension::agents(app, view, incoming),
+        Route::Operations => extension::operations(app, view, incoming),
+        Route::Operation(id) => extension::operation(app, view, incoming, id),
+        Route::TransactionOf(id) => transaction::entry(app, view, incoming, id),
+        Route::Reservations => inventory::reservations(app, view, incoming),
+        Route::Volumes => inventory::volumes(app, view, incoming),
+        _ => unreachable!("of_leader() reads the state for no other"),
     }
 }
 

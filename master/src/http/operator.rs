@@ -11,11 +11,12 @@ use proto::mesos::v1::master::Call;
 use proto::mesos::v1::master::call::Type;
 
 use super::error::Failure;
-use super::execute::{self, Wait};
 use super::incoming::Incoming;
 use super::negotiate::{self, Media};
+use super::options::Options;
 use super::redirect::Standing;
-use super::{App, answers, read};
+use super::roles::Roles;
+use super::{App, answers, execute, read};
 use crate::leader::Consistency;
 
 /// What a call of this type needs.
@@ -40,12 +41,10 @@ pub(crate) async fn call(app: &App, incoming: &mut Incoming) -> Result<Response,
     match kind_of(kind) {
         Kind::Read => answer_read(app, incoming, kind, answer_as).await,
         Kind::Mutating => {
-            execute::refuse_unsupported(incoming)?;
-            let wait = Wait::of(incoming)?;
-            let asked = convert::operation::from_call(call)
-                .map_err(|error| Failure::bad_request(error.to_string()))?
+            let options = Options::of(incoming)?;
+            let asked = convert::operation::from_call(call)?
                 .ok_or_else(|| invalid("Expecting an operation on resources"))?;
-            execute::operation(app, incoming, wait, asked).await
+            execute::operation(app, incoming, options, asked).await
         }
         Kind::Later => Err(Failure::NotImplemented(format!(
             "The call {} is not served by this version",
@@ -130,6 +129,7 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetState
         | Type::GetAgents
         | Type::GetOperations
+        | Type::GetRoles
         | Type::GetMaster => Kind::Read,
         Type::ReserveResources
         | Type::UnreserveResources
@@ -145,7 +145,6 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetFrameworks
         | Type::GetExecutors
         | Type::GetTasks
-        | Type::GetRoles
         | Type::GetWeights
         | Type::UpdateWeights
         | Type::Subscribe
@@ -172,18 +171,25 @@ async fn answer_read(
     kind: Type,
     answer_as: Media,
 ) -> Result<Response, Failure> {
-    let consistency = super::consistency(incoming)?;
+    let (consistency, viewer) = (super::consistency(incoming)?, app.viewer(incoming));
     let answer = match kind {
         Type::GetHealth => answers::health(),
         Type::GetVersion => answers::version(),
-        Type::GetFlags => answers::flags(&app.config),
+        Type::GetFlags if viewer.sees_flags() => answers::flags(&app.config),
+        Type::GetFlags => {
+            return Err(Failure::Forbidden("the flags are not for everybody to see".to_owned()));
+        }
         Type::GetMetrics => answers::metrics(&read::samples(app).await),
         _ => {
             let view = app.view(incoming, consistency).await?;
             match kind {
-                Type::GetState => answers::state(&view),
-                Type::GetAgents => answers::agents(&view),
-                Type::GetOperations => answers::operations(&view),
+                Type::GetState => answers::state(&view, &viewer),
+                Type::GetAgents => answers::agents(&view, &viewer),
+                Type::GetOperations => answers::operations(&view, &viewer),
+                Type::GetRoles => {
+                    let whitelist = app.config.whitelist.as_ref();
+                    answers::roles(&Roles::of(&view.state, whitelist, &viewer))
+                }
                 Type::GetMaster => answers::master(&view, &app.config),
                 other => unreachable!("kind_of() names no further reads: {other:?}"),
             }

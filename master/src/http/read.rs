@@ -6,16 +6,17 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::response::Response;
+use http::HeaderValue;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
 use super::App;
 use super::about::{self, Version};
-use super::error::{ErrorForm, Failure};
+use super::error::Failure;
 use super::incoming::Incoming;
 use super::negotiate::Media;
 use super::redirect::Standing;
+use super::roles::Roles;
 use super::shapes::{self, Detail, RecoveredSlave, Slave, Slaves};
 use crate::leader::{Consistency, View};
 use crate::metrics::{self, Facts, RaftFacts, Sample, StateFacts};
@@ -45,13 +46,21 @@ pub(super) fn version(incoming: &Incoming) -> Result<Response, Failure> {
 }
 
 pub(super) fn flags(app: &App, incoming: &Incoming) -> Result<Response, Failure> {
+    if !app.viewer(incoming).sees_flags() {
+        return Err(Failure::Forbidden("the flags are not for everybody to see".to_owned()));
+    }
     json(incoming, &BTreeMap::from([("flags", &app.config.flags)]))
 }
 
-pub(super) fn slaves(view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+pub(super) fn slaves(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
     let query = incoming.query()?;
     let slave_id = query.get("slave_id").map(String::as_str);
-    json(incoming, &Slaves::of(view, slave_id, Detail::Full))
+    json(incoming, &Slaves::of(view, &app.viewer(incoming), slave_id, Detail::Full))
+}
+
+pub(super) fn roles(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+    let whitelist = app.config.whitelist.as_ref();
+    json(incoming, &Roles::of(&view.state, whitelist, &app.viewer(incoming)))
 }
 
 /// The body of `/state`. Empty lists stand for what comes with frameworks.
@@ -74,7 +83,8 @@ struct State<'a> {
     activated_slaves: f64,
     deactivated_slaves: f64,
     unreachable_slaves: f64,
-    flags: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flags: Option<&'a BTreeMap<String, String>>,
     slaves: Vec<Slave<'a>>,
     recovered_slaves: Vec<RecoveredSlave<'a>>,
     frameworks: [(); 0],
@@ -111,7 +121,8 @@ impl LeaderInfo {
 }
 
 pub(super) fn state(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
-    let all = Slaves::of(view, None, Detail::Summaries);
+    let viewer = app.viewer(incoming);
+    let all = Slaves::of(view, &viewer, None, Detail::Summaries);
     let active = all.slaves.iter().filter(|slave| slave.is_active()).count();
     let leader_info = LeaderInfo::of(app, view);
     let state = State {
@@ -128,7 +139,7 @@ pub(super) fn state(app: &App, view: &View, incoming: &Incoming) -> Result<Respo
         activated_slaves: metrics::number(active),
         deactivated_slaves: metrics::number(all.slaves.len() - active),
         unreachable_slaves: metrics::number(all.unreachable_slaves.len()),
-        flags: &app.config.flags,
+        flags: viewer.sees_flags().then_some(&app.config.flags),
         slaves: all.slaves,
         recovered_slaves: all.recovered_slaves,
         frameworks: [],
@@ -156,14 +167,24 @@ pub(super) async fn samples(app: &App) -> Vec<Sample> {
     metrics::samples(&facts, &app.counters)
 }
 
-pub(super) async fn metrics(app: &App) -> Result<Response, Failure> {
+/// Rules on endpoints name Mesos' path of the metrics; they hold for both forms.
+fn may_read_metrics(app: &App, incoming: &Incoming) -> Result<(), Failure> {
+    match app.viewer(incoming).reads("/metrics/snapshot") {
+        true => Ok(()),
+        false => Err(Failure::Forbidden("the metrics are not for everybody to see".to_owned())),
+    }
+}
+
+pub(super) async fn metrics(app: &App, incoming: &Incoming) -> Result<Response, Failure> {
     const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    may_read_metrics(app, incoming)?;
     let mut response = Response::new(Body::from(metrics::prometheus(&samples(app).await)));
     response.headers_mut().insert(CONTENT_TYPE, TEXT);
     Ok(response)
 }
 
 pub(super) async fn metrics_snapshot(app: &App, incoming: &Incoming) -> Result<Response, Failure> {
+    may_read_metrics(app, incoming)?;
     if let Some(timeout) = incoming.query()?.get("timeout") {
         resources::parse::duration(timeout).map_err(|error| {
             Failure::bad_request(format!("Invalid timeout '{timeout}': {error}"))
@@ -188,23 +209,14 @@ pub(super) fn json(incoming: &Incoming, value: &impl Serialize) -> Result<Respon
         }
         Some(_) => return Err(Failure::bad_request("Malformed 'jsonp': expecting a name")),
     };
-    if let Err(error) = serde_json::to_writer(&mut body, value) {
-        tracing::error!(%error, "an answer cannot be written as JSON");
-        return Ok(internal(incoming));
-    }
+    serde_json::to_writer(&mut body, value)
+        .map_err(|error| Failure::Internal(format!("an answer cannot be written: {error}")))?;
     if content_type == SCRIPT {
         body.extend_from_slice(b");");
     }
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     Ok(response)
-}
-
-fn internal(incoming: &Incoming) -> Response {
-    let failure = Failure::bad_request("500 Internal Server Error.");
-    let mut response = failure.into_response(ErrorForm::of(incoming.headers()));
-    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-    response
 }
 
 /// Whether a text can be the name of a function: what is echoed must not be a script.
@@ -217,6 +229,7 @@ mod tests {
     use axum::extract::Request;
 
     use super::*;
+    use crate::http::error::ErrorForm;
 
     async fn answer(uri: &str) -> (u16, String, String) {
         let request = Request::builder().uri(uri).body(Body::empty()).unwrap();

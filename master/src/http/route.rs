@@ -18,12 +18,17 @@ pub(crate) enum Route {
     Redirect,
     Slaves,
     State,
+    Roles,
     Operator,
     Legacy(LegacyCall),
     Server,
     Agents,
     Operations,
     Operation(String),
+    Transaction,
+    TransactionOf(String),
+    Reservations,
+    Volumes,
     /// An endpoint of Mesos or of ours that does not exist yet.
     Later(Realm),
 }
@@ -65,7 +70,7 @@ const PREFIXES: &[(&str, Route)] = &[
     ("state-summary", Route::Later(Realm::Readonly)),
     ("frameworks", Route::Later(Realm::Readonly)),
     ("tasks", Route::Later(Realm::Readonly)),
-    ("roles", Route::Later(Realm::Readonly)),
+    ("roles", Route::Roles),
     ("quota", Route::Later(Realm::Readwrite)),
     ("weights", Route::Later(Realm::Readwrite)),
     ("teardown", Route::Later(Realm::Readwrite)),
@@ -81,7 +86,9 @@ const EXACT: &[(&str, Route)] = &[
     ("api/v1/server", Route::Server),
     ("api/v1/agents", Route::Agents),
     ("api/v1/operations", Route::Operations),
-    ("api/v1/transaction", Route::Later(Realm::Readwrite)),
+    ("api/v1/transaction", Route::Transaction),
+    ("api/v1/reservations", Route::Reservations),
+    ("api/v1/volumes", Route::Volumes),
 ];
 
 /// The endpoint that `path` means, if any.
@@ -98,10 +105,12 @@ pub(crate) fn resolve(path: &str) -> Option<Route> {
     if let Some((_, route)) = EXACT.iter().find(|(exact, _)| *exact == whole) {
         return Some(route.clone());
     }
-    if let [api, v1, operations, id] = segments.as_slice()
-        && [api.as_str(), v1.as_str(), operations.as_str()] == ["api", "v1", "operations"]
-    {
-        return Some(Route::Operation(id.clone()));
+    if let [api, v1, list, id] = segments.as_slice() {
+        match [api.as_str(), v1.as_str(), list.as_str()] {
+            ["api", "v1", "operations"] => return Some(Route::Operation(id.clone())),
+            ["api", "v1", "transactions"] => return Some(Route::TransactionOf(id.clone())),
+            _ => {}
+        }
     }
     (1..=segments.len()).rev().find_map(|length| {
         let prefix = segments[..length].join("/");
@@ -119,11 +128,15 @@ impl Route {
             | Self::MetricsSnapshot
             | Self::Slaves
             | Self::State
+            | Self::Roles
             | Self::Server
             | Self::Agents
             | Self::Operations
-            | Self::Operation(_) => Some(Realm::Readonly),
-            Self::Operator | Self::Legacy(_) => Some(Realm::Readwrite),
+            | Self::Operation(_)
+            | Self::TransactionOf(_)
+            | Self::Reservations
+            | Self::Volumes => Some(Realm::Readonly),
+            Self::Operator | Self::Legacy(_) | Self::Transaction => Some(Realm::Readwrite),
             Self::Later(realm) => Some(*realm),
         }
     }
@@ -141,11 +154,16 @@ impl Route {
             | Self::Server => Reach::Anywhere,
             Self::Slaves
             | Self::State
+            | Self::Roles
             | Self::Operator
             | Self::Legacy(_)
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)
+            | Self::Transaction
+            | Self::TransactionOf(_)
+            | Self::Reservations
+            | Self::Volumes
             | Self::Later(_) => Reach::Leader,
         }
     }
@@ -162,11 +180,18 @@ impl Route {
             | Self::MetricsSnapshot
             | Self::Slaves
             | Self::State
+            | Self::Roles
             | Self::Server
             | Self::Agents
             | Self::Operations
-            | Self::Operation(_) => READ,
-            Self::Operator | Self::Legacy(_) | Self::Later(Realm::Scheduler) => &[Method::POST],
+            | Self::Operation(_)
+            | Self::TransactionOf(_)
+            | Self::Reservations
+            | Self::Volumes => READ,
+            Self::Operator
+            | Self::Legacy(_)
+            | Self::Transaction
+            | Self::Later(Realm::Scheduler) => &[Method::POST],
             Self::Redirect | Self::Later(_) => &[],
         }
     }
@@ -194,6 +219,8 @@ mod tests {
             check(&at("/api/v1/operations"), Some(Route::Operations));
             check(&at("/api/v1/operations/3-7"), Some(Route::Operation("3-7".into())));
             check(&at("/api/v1/operations/a%20b"), Some(Route::Operation("a b".into())));
+            check(&at("/api/v1/transaction"), Some(Route::Transaction));
+            check(&at("/api/v1/transactions/3-7"), Some(Route::TransactionOf("3-7".into())));
             check(&at("/api/v1/scheduler"), Some(Route::Later(Realm::Scheduler)));
             check(&at("/slaves"), Some(Route::Slaves));
             check(&at("//slaves/"), Some(Route::Slaves));

@@ -18,13 +18,14 @@ use resources::message::{AgentMessage, Order};
 use resources::time::Timestamp;
 
 use super::event::{
-    Accepted, Action, Call, CallId, Event, NotSettled, Origin, Proposal, ProposeFailure, Refusal,
-    SessionViews, WaiterId,
+    Accepted, Action, CallId, Event, Granted, NotSettled, Origin, Proposal, ProposeFailure,
+    Refusal, Request, SessionViews, TransactionAccepted, WaiterId,
 };
 pub use super::sessions::Pings;
 use super::sessions::Sessions;
 use crate::state::State;
 use crate::state::command::{Change, Effect, Response};
+use crate::state::rejection::Rejection;
 
 /// Calls that may wait for a read barrier.
 const PARKED_CALLS_MAX: usize = 16_384;
@@ -44,9 +45,9 @@ pub struct Core {
 #[derive(Debug, Default)]
 struct Parked {
     /// Came before the running barrier began.
-    covered: Vec<(CallId, Box<Call>)>,
+    covered: Vec<(CallId, Box<Request>)>,
     /// Came since: the next barrier is theirs.
-    waiting: Vec<(CallId, Box<Call>)>,
+    waiting: Vec<(CallId, Box<Request>)>,
     is_running: bool,
 }
 
@@ -85,7 +86,7 @@ impl Core {
         match event {
             Event::OfficeTaken { term } => self.take_office(state, term),
             Event::OfficeLost => self.lose_office(),
-            Event::CallArrived { call_id, call } => self.call_arrived(state, call_id, call),
+            Event::CallArrived { call_id, request } => self.call_arrived(state, call_id, request),
             Event::WaitArrived { waiter_id, operation_id } => {
                 self.wait_arrived(state, waiter_id, operation_id)
             }
@@ -120,7 +121,10 @@ impl Core {
                 actions.extend(self.start_barrier());
                 actions
             }
-            Event::Ticked { has_quorum: true } => self.sessions.ping(now),
+            Event::Ticked { has_quorum: true } => {
+                self.sessions.retry_reports();
+                self.sessions.ping(now)
+            }
             // An agent must not take orders for granted from a leader that may be deposed.
             Event::Ticked { has_quorum: false } => self.sessions.close_all(),
         }
@@ -158,19 +162,34 @@ impl Core {
 
 /// Calls.
 impl Core {
-    fn call_arrived(&mut self, state: &State, call_id: CallId, call: Box<Call>) -> Vec<Action> {
+    fn call_arrived(
+        &mut self,
+        state: &State,
+        call_id: CallId,
+        request: Box<Request>,
+    ) -> Vec<Action> {
         if self.term.is_none() {
             let refusal = Refusal::Propose(ProposeFailure::NotLeader);
             return vec![Action::Answer(call_id, Err(refusal))];
         }
-        if would_apply(state, &call) {
-            return vec![Action::Propose(Origin::Call(call_id), Proposal::Operate(call))];
+        // What its key knows is in the log: no look at the state may answer it, only bad form.
+        let decided_by_log = if request.is_keyed() {
+            let form = request.asked().check_form();
+            if let Err(rejection) = form {
+                return vec![Action::Answer(call_id, Err(Refusal::Rejected(rejection)))];
+            }
+            true
+        } else {
+            refusal(state, &request).is_none()
+        };
+        if decided_by_log {
+            return vec![Action::Propose(Origin::Call(call_id), Proposal::Request(request))];
         }
         if self.parked.waiting.len() >= PARKED_CALLS_MAX {
             let failure = ProposeFailure::Overloaded { retry_after: RETRY_AFTER };
             return vec![Action::Answer(call_id, Err(Refusal::Propose(failure)))];
         }
-        self.parked.waiting.push((call_id, call));
+        self.parked.waiting.push((call_id, request));
         Vec::new()
     }
 
@@ -186,14 +205,14 @@ impl Core {
     fn barrier_ended(&mut self, state: &State, passed: bool) -> Vec<Action> {
         self.parked.is_running = false;
         let covered = std::mem::take(&mut self.parked.covered);
-        let decide = |(call_id, call): (CallId, Box<Call>)| {
+        let decide = |(call_id, request): (CallId, Box<Request>)| {
             if !passed {
                 let refusal = Refusal::Propose(ProposeFailure::NoLeader);
                 return Action::Answer(call_id, Err(refusal));
             }
-            match state.check(call.principal.as_ref(), &call.agent_id, &call.operation) {
-                Ok(_) => Action::Propose(Origin::Call(call_id), Proposal::Operate(call)),
-                Err(rejection) => Action::Answer(call_id, Err(Refusal::Rejected(rejection))),
+            match refusal(state, &request) {
+                None => Action::Propose(Origin::Call(call_id), Proposal::Request(request)),
+                Some(rejection) => Action::Answer(call_id, Err(Refusal::Rejected(rejection))),
             }
         };
         let mut actions: Vec<Action> = covered.into_iter().map(decide).collect();
@@ -210,17 +229,29 @@ impl Core {
         match (origin, response) {
             (Origin::Nobody, _) => Vec::new(),
             (Origin::Session(id), response) => self.sessions.registered(state, id, response, now),
+            (Origin::Report(agent_id), response) => {
+                self.sessions.report_decided(state, &agent_id, &response);
+                Vec::new()
+            }
             (
                 Origin::Call(call_id),
                 Response::Accepted { operation_id, agent_id: _, resource_version },
             ) => {
-                vec![Action::Answer(call_id, Ok(Accepted { operation_id, resource_version }))]
+                let accepted = Accepted { operation_id, resource_version };
+                vec![Action::Answer(call_id, Ok(Granted::Operation(accepted)))]
+            }
+            (
+                Origin::Call(call_id),
+                Response::Transacted { transaction_id, operation_ids, versions },
+            ) => {
+                let accepted = TransactionAccepted { transaction_id, operation_ids, versions };
+                vec![Action::Answer(call_id, Ok(Granted::Transaction(accepted)))]
             }
             (Origin::Call(call_id), Response::Rejected(rejection)) => {
                 vec![Action::Answer(call_id, Err(Refusal::Rejected(rejection)))]
             }
             (Origin::Call(_), Response::Done | Response::Registered { .. }) => {
-                unreachable!("an Operate command is accepted or rejected")
+                unreachable!("a request is accepted or rejected")
             }
         }
     }
@@ -229,6 +260,10 @@ impl Core {
         match origin {
             Origin::Nobody => Vec::new(),
             Origin::Session(id) => self.sessions.unregistered(id),
+            Origin::Report(agent_id) => {
+                self.sessions.report_undecided(&agent_id);
+                Vec::new()
+            }
             Origin::Call(call_id) => {
                 vec![Action::Answer(call_id, Err(Refusal::Propose(failure)))]
             }
@@ -261,6 +296,7 @@ impl Core {
                     | Change::LeaderAnnounced(..)
                     | Change::AgentAdded(..)
                     | Change::AgentUpdated(_)
+                    | Change::TransactionMoved(..)
                     | Change::AlarmRaised(_),
                 ) => {}
             }
@@ -305,6 +341,9 @@ impl Core {
     }
 }
 
-fn would_apply(state: &State, call: &Call) -> bool {
-    state.check(call.principal.as_ref(), &call.agent_id, &call.operation).is_ok()
+/// What the state says against a request. A fault is for the log to find: it raises the alarm.
+fn refusal(state: &State, request: &Request) -> Option<Rejection> {
+    let rejection = state.check(&request.asked()).err()?;
+    let is_fault = matches!(rejection.root(), Rejection::Fault { .. });
+    (!is_fault).then_some(rejection)
 }

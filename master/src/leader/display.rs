@@ -5,18 +5,24 @@ use std::fmt;
 
 use resources::message::{MasterMessage, Order};
 
-use super::event::{Action, Origin, Proposal};
+use super::event::{Action, Granted, Origin, Proposal, Request};
+use crate::state::command::IdempotencyKey;
 use crate::state::operations::describe;
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Propose(origin, proposal) => write!(f, "propose for {origin}: {proposal}"),
-            Self::Answer(call_id, Ok(accepted)) => write!(
+            Self::Answer(call_id, Ok(Granted::Operation(accepted))) => write!(
                 f,
                 "answer {call_id} accepted {} version {}",
                 accepted.operation_id, accepted.resource_version
             ),
+            Self::Answer(call_id, Ok(Granted::Transaction(accepted))) => {
+                write!(f, "answer {call_id} transacted {}", accepted.transaction_id)?;
+                let mut versions = accepted.versions.iter();
+                versions.try_for_each(|(id, version)| write!(f, " {id} version {version}"))
+            }
             Self::Answer(call_id, Err(refusal)) => write!(f, "answer {call_id} {refusal}"),
             Self::AnswerWait(waiter_id, answer) => match &**answer {
                 Ok(record) => write!(f, "answer {waiter_id} {record}"),
@@ -54,6 +60,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Call(call_id) => call_id.fmt(f),
             Self::Session(session_id) => session_id.fmt(f),
+            Self::Report(agent_id) => write!(f, "a report of {agent_id}"),
             Self::Nobody => f.write_str("nobody"),
         }
     }
@@ -69,9 +76,20 @@ impl fmt::Display for Proposal {
                 "register-agent {} boot {} applied {}",
                 registration.checkpoint_id, registration.boot_counter, registration.applied_seq
             ),
-            Self::Operate(call) => {
-                write!(f, "operate {} {}", call.agent_id, describe(&call.operation))
-            }
+            Self::Request(request) => match &**request {
+                Request::Operate(call) => {
+                    write!(f, "operate {} {}", call.agent_id, describe(&call.operation))?;
+                    condition(f, call.key.as_ref(), call.if_version.iter())
+                }
+                Request::Transact(transaction) => {
+                    f.write_str("transact")?;
+                    let mut members = transaction.operations.iter();
+                    members.try_for_each(|(agent_id, operation)| {
+                        write!(f, " [{agent_id} {}]", describe(operation))
+                    })?;
+                    condition(f, transaction.key.as_ref(), transaction.if_versions.values())
+                }
+            },
             Self::Confirm { agent_id, upto, exceptions } => {
                 write!(f, "confirm {agent_id} upto {upto}")?;
                 exceptions.iter().try_for_each(|(seq, why)| write!(f, " {seq}=FAILED({why})"))
@@ -83,4 +101,13 @@ impl fmt::Display for Proposal {
             Self::RaiseAlarm { agent_id, text } => write!(f, "raise-alarm {agent_id}: {text}"),
         }
     }
+}
+
+fn condition<'a>(
+    f: &mut fmt::Formatter<'_>,
+    key: Option<&IdempotencyKey>,
+    mut versions: impl Iterator<Item = &'a u64>,
+) -> fmt::Result {
+    key.map_or(Ok(()), |key| write!(f, " key {key}"))?;
+    versions.try_for_each(|version| write!(f, " if version {version}"))
 }

@@ -19,9 +19,11 @@ use resources::resource::Resource;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::state::command::{Effect, Response, SourceAddr};
+use crate::state::command::{Effect, IdempotencyKey, Response, SourceAddr};
+use crate::state::dry_run::{Asked, Together};
 use crate::state::operations::OperationRecord;
 use crate::state::rejection::Rejection;
+use crate::state::transactions::TransactionId;
 
 macro_rules! tickets {
     ($($(#[$doc:meta])* $name:ident $letter:literal;)*) => { $(
@@ -53,10 +55,39 @@ pub struct Call {
     pub principal: Option<Principal>,
     /// From where.
     pub source: SourceAddr,
+    /// The caller's own name for it: a repeat is answered and not executed again.
+    pub key: Option<IdempotencyKey>,
+    /// The version of the agent that the caller saw: only then.
+    pub if_version: Option<u64>,
     /// On which agent.
     pub agent_id: AgentId,
     /// What.
     pub operation: Operation,
+}
+
+/// Several operations, all or none, that passed form and authorisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transaction {
+    /// Who asks.
+    pub principal: Option<Principal>,
+    /// From where.
+    pub source: SourceAddr,
+    /// The caller's own name for it: a repeat is answered and not executed again.
+    pub key: Option<IdempotencyKey>,
+    /// Versions of agents that the caller saw: only then. Also of agents without an operation.
+    pub if_versions: BTreeMap<AgentId, u64>,
+    /// What, in order.
+    pub operations: Vec<(AgentId, Operation)>,
+}
+
+/// What a caller asks for.
+#[expect(clippy::large_enum_variant, reason = "nearly every request is of the large kind")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// One operation.
+    Operate(Call),
+    /// Several, all or none.
+    Transact(Transaction),
 }
 
 /// A call is committed by a quorum and applied here.
@@ -66,6 +97,58 @@ pub struct Accepted {
     pub operation_id: OperationId,
     /// The agent's version after it.
     pub resource_version: u64,
+}
+
+/// A transaction is committed by a quorum and applied here, in one log entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionAccepted {
+    /// Its name.
+    pub transaction_id: TransactionId,
+    /// The names of its operations, in order.
+    pub operation_ids: Vec<OperationId>,
+    /// The versions of its agents after it.
+    pub versions: BTreeMap<AgentId, u64>,
+}
+
+/// What a request came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Granted {
+    /// One operation.
+    Operation(Accepted),
+    /// Several.
+    Transaction(TransactionAccepted),
+}
+
+impl Request {
+    /// The request as the state is asked about it.
+    #[must_use]
+    pub fn asked(&self) -> Asked<'_> {
+        match self {
+            Self::Operate(call) => {
+                let version = call.if_version.map(|version| (call.agent_id.clone(), version));
+                Asked {
+                    principal: call.principal.as_ref(),
+                    if_versions: version.into_iter().collect(),
+                    operations: vec![(&call.agent_id, &call.operation)],
+                    together: Together::No,
+                }
+            }
+            Self::Transact(transaction) => Asked {
+                principal: transaction.principal.as_ref(),
+                if_versions: transaction.if_versions.clone(),
+                operations: transaction.operations.iter().map(|(id, what)| (id, what)).collect(),
+                together: Together::Yes,
+            },
+        }
+    }
+
+    /// Whether its outcome is kept for a repeat.
+    pub(super) const fn is_keyed(&self) -> bool {
+        match self {
+            Self::Operate(call) => call.key.is_some(),
+            Self::Transact(transaction) => transaction.key.is_some(),
+        }
+    }
 }
 
 /// A call is not carried out, or nobody can say.
@@ -139,13 +222,15 @@ pub enum NotSettled {
 }
 
 /// Who is told what a proposal came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A caller.
     Call(CallId),
     /// A registering session.
     Session(SessionId),
-    /// Nobody: reports and announcements are level-triggered.
+    /// What an agent reported.
+    Report(AgentId),
+    /// Nobody: announcements are made again by the next leader.
     Nobody,
 }
 
@@ -165,8 +250,8 @@ pub enum Proposal {
         /// What it says.
         registration: Box<Registration>,
     },
-    /// Carry out a call.
-    Operate(Box<Call>),
+    /// Carry out a call or a transaction.
+    Request(Box<Request>),
     /// An agent's reports of a tick.
     Confirm {
         /// Who.
@@ -209,7 +294,7 @@ pub enum Event {
         /// Its ticket.
         call_id: CallId,
         /// The call.
-        call: Box<Call>,
+        request: Box<Request>,
     },
     /// Somebody waits for the end of an operation.
     WaitArrived {
@@ -285,7 +370,7 @@ pub enum Action {
     /// Put this into the batch being built.
     Propose(Origin, Proposal),
     /// Answer a call.
-    Answer(CallId, Result<Accepted, Refusal>),
+    Answer(CallId, Result<Granted, Refusal>),
     /// Answer somebody who waits.
     AnswerWait(WaiterId, Box<Result<OperationRecord, NotSettled>>),
     /// Say this to an agent.

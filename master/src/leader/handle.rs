@@ -19,13 +19,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::core::RETRY_AFTER;
 use super::event::{
-    Accepted, Call, NotSettled, ProposeFailure, Refusal, SessionId, SessionView, SessionViews,
+    Accepted, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, SessionId, SessionView,
+    SessionViews, Transaction, TransactionAccepted,
 };
 use super::outbox::{Fenced, OUTBOX_MESSAGES_MAX};
 use crate::machine::Replica;
 use crate::state::command::SourceAddr;
 use crate::state::operations::OperationRecord;
-use crate::state::{Announcement, Frozen};
+use crate::state::{Announcement, DryRun, Frozen};
 
 /// Messages that may wait for the event loop; beyond it calls are refused.
 pub(super) const INBOX_MESSAGES_MAX: usize = 8_192;
@@ -134,7 +135,7 @@ impl From<SessionViews> for PublishedSessions {
 
 /// What reaches the event loop.
 pub(super) enum Inbox {
-    Call(Box<Call>, oneshot::Sender<Result<Accepted, Refusal>>),
+    Call(Box<Request>, oneshot::Sender<Result<Granted, Refusal>>),
     Wait(OperationId, oneshot::Sender<Result<OperationRecord, NotSettled>>),
     Open(Box<Opening>),
     Spoke(SessionId, Box<AgentMessage>),
@@ -209,6 +210,24 @@ impl Handle {
     /// # Errors
     /// When the state says no, or there is no consensus.
     pub async fn execute(&self, call: Call) -> Result<Accepted, Refusal> {
+        match self.request(Request::Operate(call)).await? {
+            Granted::Operation(accepted) => Ok(accepted),
+            Granted::Transaction(_) => unreachable!("an operation is granted as one"),
+        }
+    }
+
+    /// Has several operations committed and applied, all or none of them.
+    ///
+    /// # Errors
+    /// When the state says no, or there is no consensus.
+    pub async fn transact(&self, transaction: Transaction) -> Result<TransactionAccepted, Refusal> {
+        match self.request(Request::Transact(transaction)).await? {
+            Granted::Transaction(accepted) => Ok(accepted),
+            Granted::Operation(_) => unreachable!("a transaction is granted as one"),
+        }
+    }
+
+    async fn request(&self, request: Request) -> Result<Granted, Refusal> {
         let refuse = |failure| Err(Refusal::Propose(failure));
         match self.leadership() {
             Leadership::Leading { .. } => {}
@@ -216,7 +235,7 @@ impl Handle {
             Leadership::Unknown => return refuse(ProposeFailure::NoLeader),
         }
         let (reply, answer) = oneshot::channel();
-        match self.shared.inbox.try_send(Inbox::Call(Box::new(call), reply)) {
+        match self.shared.inbox.try_send(Inbox::Call(Box::new(request), reply)) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
                 return refuse(ProposeFailure::Overloaded { retry_after: RETRY_AFTER });
@@ -225,6 +244,16 @@ impl Handle {
         }
         // The loop answers every call that it took in before it ends.
         answer.await.unwrap_or(Err(Refusal::Propose(ProposeFailure::NoLeader)))
+    }
+
+    /// What a request would change, or every check that it fails, by a linearizable read.
+    /// Writes nothing.
+    ///
+    /// # Errors
+    /// When this master does not lead a quorum.
+    pub async fn dry_run(&self, request: &Request) -> Result<DryRun, ReadFailure> {
+        let view = self.view(Consistency::Linearizable).await?;
+        Ok(view.state.dry_run(&request.asked()))
     }
 
     /// Waits until an agent has confirmed or failed an operation.

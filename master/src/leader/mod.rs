@@ -34,7 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::core::{Core, Pings};
 pub use self::event::{
-    Accepted, Call, NotSettled, ProposeFailure, Refusal, SessionView, SessionViews,
+    Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, SessionView, SessionViews,
+    Transaction, TransactionAccepted,
 };
 pub(crate) use self::handle::Session;
 pub use self::handle::{Consistency, Handle, Leadership, MasterIdentity, ReadFailure, View};
@@ -231,10 +232,12 @@ impl Leader {
     /// Carries out one action; says what it led to at once.
     fn carry_out(&mut self, action: Action, fence: Option<&Fence>) -> Option<Event> {
         match action {
-            Action::Propose(origin, proposal) => match self.proposer.add(origin, proposal) {
-                Ok(operation_id) => self.waiting.minted(origin, operation_id),
-                Err(event) => return Some(event),
-            },
+            Action::Propose(origin, proposal) => {
+                match self.proposer.add(origin.clone(), proposal) {
+                    Ok(operation_id) => self.waiting.minted(&origin, operation_id),
+                    Err(event) => return Some(*event),
+                }
+            }
             Action::Answer(call_id, answer) => self.waiting.answer(call_id, answer),
             Action::AnswerWait(waiter_id, answer) => self.waiting.answer_wait(waiter_id, *answer),
             Action::Send(session_id, message) => {
@@ -256,9 +259,9 @@ impl Leader {
 
     fn take_in(&mut self, message: Inbox, events: &mut Vec<Event>) {
         match message {
-            Inbox::Call(call, reply) => {
+            Inbox::Call(request, reply) => {
                 let call_id = self.waiting.call(reply);
-                events.push(Event::CallArrived { call_id, call });
+                events.push(Event::CallArrived { call_id, request });
             }
             Inbox::Wait(operation_id, reply) => {
                 let waiter_id = self.waiting.wait(operation_id.clone(), reply);
@@ -394,7 +397,9 @@ fn noted(applied: AppliedBatch<Replica>) -> Event {
         let Effect::Change(change) = effect else { continue };
         match change {
             Change::AlarmRaised(_) => tracing::error!(index, "{change}"),
-            Change::OperationSettled(..) => tracing::debug!(index, "{change}"),
+            Change::OperationSettled(..) | Change::TransactionMoved(..) => {
+                tracing::debug!(index, "{change}");
+            }
             Change::ClusterFormed(_)
             | Change::LeaderAnnounced(..)
             | Change::AgentAdded(..)

@@ -2,8 +2,7 @@
 //! Proposals are collected into the batch being built; few large batches are in flight. Must
 //! not decide what is proposed. Next: `outbox.rs`.
 
-use std::collections::VecDeque;
-use std::io;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use raft::{Batch, Committed, Node, ProposeError};
@@ -13,11 +12,13 @@ use resources::time::Timestamp;
 use tokio::time::Instant;
 
 use super::core::RETRY_AFTER;
-use super::event::{Event, Origin, Proposal, ProposeFailure};
+use super::event::{Call, Event, Origin, Proposal, ProposeFailure, Request, Transaction};
 use crate::machine::Replica;
+use crate::state::codec::encoded_bytes;
 use crate::state::command::{Command, CommandKind, Response, SourceAddr};
 use crate::state::limits::COMMAND_BYTES_MAX;
 use crate::state::rejection::Rejection;
+use crate::state::transactions::{Member, TransactionId};
 
 /// Bytes of one batch, at most.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
@@ -115,13 +116,13 @@ impl Proposer {
         &mut self,
         origin: Origin,
         proposal: Proposal,
-    ) -> Result<Option<OperationId>, Event> {
-        let undecided = |failure| Err(Event::Undecided { origin, failure });
+    ) -> Result<Option<OperationId>, Box<Event>> {
+        let undecided = |origin, failure| Err(Box::new(Event::Undecided { origin, failure }));
         let Some(office) = self.office.as_mut() else {
-            return undecided(ProposeFailure::NotLeader);
+            return undecided(origin, ProposeFailure::NotLeader);
         };
         if self.queue.len() >= QUEUED_COMMANDS_MAX {
-            return undecided(ProposeFailure::Overloaded { retry_after: RETRY_AFTER });
+            return undecided(origin, ProposeFailure::Overloaded { retry_after: RETRY_AFTER });
         }
         let source = SourceAddr(format!("master {}", self.master_id));
         let (command, operation_id) =
@@ -129,7 +130,8 @@ impl Proposer {
         let bytes = encoded_bytes(&command);
         if bytes > COMMAND_BYTES_MAX {
             let rejection = Rejection::TooLarge { bytes, bytes_max: COMMAND_BYTES_MAX };
-            return Err(Event::Decided { origin, response: Response::Rejected(rejection) });
+            let response = Response::Rejected(rejection);
+            return Err(Box::new(Event::Decided { origin, response }));
         }
         let ticket = Ticket { origin, operation_id: operation_id.clone() };
         self.queue.push_back(Queued { ticket, command, bytes });
@@ -199,7 +201,6 @@ fn stamp(
     own: SourceAddr,
     proposal: Proposal,
 ) -> (Command, Option<OperationId>) {
-    let mut minted = None;
     let (principal, source, kind) = match proposal {
         Proposal::FormCluster => {
             (None, own, CommandKind::FormCluster { cluster_id: random_cluster_id() })
@@ -211,14 +212,9 @@ fn stamp(
         Proposal::Register { principal, source, registration } => {
             (principal, source, CommandKind::RegisterAgent(registration))
         }
-        Proposal::Operate(call) => {
-            office.operations += 1;
-            let operation_id = OperationId::parse(format!("{}-{}", office.term, office.operations))
-                .expect("digits and a dash are an id");
-            minted = Some(operation_id.clone());
-            let (agent_id, operation) = (call.agent_id, call.operation);
-            let kind = CommandKind::Operate { agent_id, operation_id, operation };
-            (call.principal, call.source, kind)
+        Proposal::Request(request) => {
+            let (command, operation_id) = stamp_request(office, *request);
+            return (command, Some(operation_id));
         }
         Proposal::Confirm { agent_id, upto, exceptions } => {
             (None, own, CommandKind::Confirm { agent_id, upto, exceptions })
@@ -230,7 +226,38 @@ fn stamp(
             (None, own, CommandKind::RaiseAlarm { agent_id, text })
         }
     };
-    (Command { principal, source, key: None, kind }, minted)
+    (Command { principal, source, key: None, if_versions: BTreeMap::new(), kind }, None)
+}
+
+/// The command of a request, under its fresh name. A transaction is named like an operation, and
+/// its operations after it.
+fn stamp_request(office: &mut Office, request: Request) -> (Command, OperationId) {
+    office.operations += 1;
+    let name = format!("{}-{}", office.term, office.operations);
+    let id = |text: String| OperationId::parse(text).expect("digits, dashes and dots are an id");
+    let operation_id = id(name.clone());
+    let command = match request {
+        Request::Operate(call) => {
+            let Call { principal, source, key, if_version, agent_id, operation } = call;
+            let if_versions = if_version.map(|version| (agent_id.clone(), version));
+            let if_versions = if_versions.into_iter().collect();
+            let operation_id = operation_id.clone();
+            let kind = CommandKind::Operate { agent_id, operation_id, operation };
+            Command { principal, source, key, if_versions, kind }
+        }
+        Request::Transact(transaction) => {
+            let Transaction { principal, source, key, if_versions, operations } = transaction;
+            let numbered = operations.into_iter().zip(1u32..);
+            let members = numbered.map(|((agent_id, operation), number)| {
+                let operation_id = id(format!("{name}.{number}"));
+                Member { agent_id, operation_id, operation }
+            });
+            let transaction_id = TransactionId::from(operation_id.clone());
+            let kind = CommandKind::Transact { transaction_id, members: members.collect() };
+            Command { principal, source, key, if_versions, kind }
+        }
+    };
+    (command, operation_id)
 }
 
 fn random_cluster_id() -> ClusterId {
@@ -244,21 +271,4 @@ fn random_cluster_id() -> ClusterId {
 fn wall_time() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::default() + since
-}
-
-/// Size of a command in an entry, without making one.
-fn encoded_bytes(command: &Command) -> u64 {
-    struct Count(u64);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    rmp_serde::encode::write_named(&mut count, command).expect("counting takes every write");
-    count.0
 }

@@ -1,5 +1,7 @@
 //! The event loop over a real node: one master, its log on a disk, and an agent played by hand.
 
+mod requests;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -75,7 +77,9 @@ impl Master {
     async fn call(&self, agent_id: &AgentId, operation: Operation) -> Result<Accepted, Refusal> {
         let (principal, source) = (Some(Principal::new("ops")), SourceAddr("test".to_owned()));
         let agent_id = agent_id.clone();
-        within(self.handle.execute(Call { principal, source, agent_id, operation })).await
+        let (key, if_version) = (None, None);
+        let call = Call { principal, source, key, if_version, agent_id, operation };
+        within(self.handle.execute(call)).await
     }
 }
 
@@ -360,4 +364,33 @@ async fn another_master_goes_on() {
     for master in masters {
         master.stop().await;
     }
+}
+
+/// A fault is no answer of the leader: the log finds it, and raises the alarm.
+#[test]
+fn broken_invariant_is_for_the_log_to_find() {
+    use super::core::Core;
+    use super::event::{Action, CallId, Event, Origin, Proposal};
+    use crate::state::tests::{agent_id, breaking, corrupted};
+
+    let state = corrupted();
+    let mut core = Core::new(Pings { interval: DEADLINE, missed_max: 1 });
+    core.step(&state, Event::OfficeTaken { term: Term(1) }, Timestamp::default());
+    let call = Call {
+        principal: None,
+        source: SourceAddr("test".to_owned()),
+        key: None,
+        if_version: None,
+        agent_id: agent_id(),
+        operation: breaking(),
+    };
+    let request = Box::new(Request::Operate(call));
+    let call_id = CallId(1);
+    let arrived = Event::CallArrived { call_id, request };
+    let actions = core.step(&state, arrived, Timestamp::default());
+    assert!(
+        matches!(&actions[..], [Action::Propose(Origin::Call(id), Proposal::Request(_))]
+            if *id == call_id),
+        "{actions:?}"
+    );
 }

@@ -8,15 +8,13 @@ use resources::id::OperationId;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::event::{
-    Accepted, CallId, Event, NotSettled, Origin, ProposeFailure, Refusal, WaiterId,
-};
+use super::event::{CallId, Event, Granted, NotSettled, Origin, ProposeFailure, Refusal, WaiterId};
 use crate::state::operations::OperationRecord;
 
 /// How long a caller waits for a proposal; then its outcome counts as unknown.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Answer = Result<Accepted, Refusal>;
+type Answer = Result<Granted, Refusal>;
 type End = Result<OperationRecord, NotSettled>;
 
 /// The other ends of answers.
@@ -58,14 +56,14 @@ impl Waiting {
     }
 
     /// From here on the outcome of a call may be unknown.
-    pub(super) fn minted(&mut self, origin: Origin, operation_id: Option<OperationId>) {
+    pub(super) fn minted(&mut self, origin: &Origin, operation_id: Option<OperationId>) {
         match origin {
             Origin::Call(call_id) => {
-                if let Some(caller) = self.calls.get_mut(&call_id) {
+                if let Some(caller) = self.calls.get_mut(call_id) {
                     caller.operation_id = operation_id;
                 }
             }
-            Origin::Session(_) | Origin::Nobody => {}
+            Origin::Session(_) | Origin::Report(_) | Origin::Nobody => {}
         }
     }
 

@@ -2,13 +2,13 @@
 //! both. Also how an agent is admitted. What its registration means is decided in
 //! `reconcile.rs`. Next: `operations.rs`.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use resources::collection::Resources;
-use resources::id::{AgentId, CheckpointId, Seq};
+use resources::id::{AgentId, CheckpointId, LogIndex, Seq};
 use resources::message::{AgentInfo, Order, Registration};
+use resources::persistent::PersistentMap;
 use resources::resource::Resource;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct Agent {
     /// Of its last registration.
     pub boot_counter: u64,
     /// What it says of itself.
-    pub info: AgentInfo,
+    pub info: Arc<AgentInfo>,
     /// How its disk compares with the log.
     pub status: AgentStatus,
     /// Wall time of its admission, for display.
@@ -44,12 +44,13 @@ pub struct Agent {
     pub confirmed_seq: Seq,
     /// Orders after `confirmed_seq`, dense. One that has failed already stays until the agent
     /// has gone past it, and takes no part in the fold.
-    pub pending: BTreeMap<Seq, Arc<OperationRecord>>,
+    pub pending: PersistentMap<Seq, Arc<OperationRecord>>,
     /// `fold(confirmed, pending)`: what commands work on.
     pub total: Resources,
     /// The number of the next order.
     pub next_seq: Seq,
-    /// Index of the last entry that changed its resources.
+    /// Raised by every change of its resources: the index of the entry, or one more than before
+    /// where an entry changes them several times.
     pub resource_version: u64,
     /// Volumes whose directory is missing or not the one that was made.
     pub unavailable: Vec<Resource>,
@@ -107,13 +108,13 @@ impl Agent {
             id,
             checkpoint_id: registration.checkpoint_id.clone(),
             boot_counter: registration.boot_counter,
-            info: registration.info.clone(),
+            info: Arc::new(registration.info.clone()),
             status: AgentStatus::Registered,
             registered_at: now.wall,
             reregistered_at: None,
             confirmed: base.clone(),
             confirmed_seq: Seq(0),
-            pending: BTreeMap::new(),
+            pending: PersistentMap::default(),
             total: base.clone(),
             base,
             next_seq: Seq(1),
@@ -126,6 +127,11 @@ impl Agent {
     #[must_use]
     pub const fn last_given(&self) -> Seq {
         Seq(self.next_seq.0.saturating_sub(1))
+    }
+
+    /// Its resources have changed: no two states of an agent share a version.
+    pub(super) fn moved(&mut self, index: LogIndex) {
+        self.resource_version = index.0.max(self.resource_version.saturating_add(1));
     }
 
     /// Orders that it has to be sent from `from` on. None while its disk disagrees with the
@@ -148,7 +154,7 @@ impl fmt::Display for Agent {
             self.id,
             self.status,
             self.confirmed_seq,
-            self.pending.len(),
+            self.pending.size(),
             self.resource_version
         )
     }
@@ -187,8 +193,8 @@ impl State {
         let id = self.fresh_agent_id();
         let agent = Agent::admitted(id.clone(), registration, now);
         let checkpoint_id = agent.checkpoint_id.clone();
-        self.by_checkpoint.insert(checkpoint_id.clone(), id.clone());
-        self.agents.insert(id.clone(), Arc::new(agent));
+        self.by_checkpoint.insert_mut(checkpoint_id.clone(), id.clone());
+        self.agents.insert_mut(id.clone(), Arc::new(agent));
         let change = Change::AgentAdded(id.clone(), checkpoint_id);
         let response = Response::Registered { agent_id: id, standing: Standing::InStep };
         (response, vec![Effect::Change(change)])
@@ -209,7 +215,7 @@ impl State {
         agent.reregistered_at = Some(now.wall);
         let known = self.agents.get(&known_as).expect("compare() found it in the same state");
         if known.total != agent.total {
-            agent.resource_version = now.index.0;
+            agent.moved(now.index);
         }
         effects.push(Effect::Change(match naming {
             Naming::Keeps => Change::AgentUpdated(known_as),
@@ -229,18 +235,21 @@ impl State {
         effects.extend(self.keep_settled(stamped));
         let response =
             Response::Registered { agent_id: agent.id.clone(), standing: agent.status.standing() };
-        self.agents.insert(agent.id.clone(), Arc::new(*agent));
+        self.agents.insert_mut(agent.id.clone(), Arc::new(*agent));
         (response, effects)
     }
 
     /// The old id is gone, the orders go on under the new one.
     fn rename(&mut self, agent: &mut Agent, old: &AgentId, new: AgentId) {
-        for record in agent.pending.values_mut() {
-            Arc::make_mut(record).agent_id = new.clone();
-            self.operations.insert(record.operation_id.clone(), Arc::clone(record));
+        let mut renamed = PersistentMap::default();
+        for record in agent.pending.values() {
+            let record = Arc::new(OperationRecord { agent_id: new.clone(), ..(**record).clone() });
+            self.operations.insert_mut(record.operation_id.clone(), Arc::clone(&record));
+            renamed.insert_mut(record.seq, record);
         }
-        self.agents.remove(old);
-        self.by_checkpoint.insert(agent.checkpoint_id.clone(), new.clone());
+        agent.pending = renamed;
+        self.agents.remove_mut(old);
+        self.by_checkpoint.insert_mut(agent.checkpoint_id.clone(), new.clone());
         agent.id = new;
     }
 

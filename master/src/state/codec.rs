@@ -1,31 +1,38 @@
 //! Snapshots of the state as bytes: rows in MessagePack with field names, packed into chunks of
 //! at most [`CHUNK_BYTES_MAX`]. The same state gives the same bytes. A wire format: versioned,
-//! rows and fields are only added. Reading checks everything and never panics.
-//! Next: `../machine.rs`.
+//! rows and fields are only added. Next: `codec/thaw.rs`.
 //!
 //! ```text
 //! Head (version, level, cluster, clock, counters)
 //! per agent, by id:  Agent · Confirmed (resource, count)* · Pending (record)*
 //! Settled (number, record)*, oldest first
+//! Transaction*, by id
+//! Key*, oldest first
 //! Alarm*
 //! End (number of rows before it)
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+mod thaw;
+
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
-use resources::collection::Resources;
-use resources::conversion::fold;
 use resources::id::{AgentId, CheckpointId, ClusterId, Incarnation, MasterId, Seq};
 use resources::message::AgentInfo;
 use resources::resource::Resource;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::agents::{Agent, AgentStatus};
+use super::keys::KeyEntry;
 use super::operations::OperationRecord;
+use super::transactions::TransactionRecord;
 use super::{Alarm, Announcement, Frozen, LEVEL, State};
+
+pub use self::thaw::thaw;
 
 /// Largest chunk. Rows are far smaller, because commands are bounded.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
@@ -82,6 +89,8 @@ enum Row {
     Confirmed { resource: Box<Resource>, count: u64 },
     Pending(Box<OperationRecord>),
     Settled { number: u64, record: Box<OperationRecord> },
+    Transaction(Box<TransactionRecord>),
+    Key(Box<KeyEntry>),
     Alarm(Alarm),
     End { rows: u64 },
 }
@@ -97,6 +106,13 @@ struct Head {
     masters: BTreeMap<MasterId, String>,
     agents_made: u64,
     settled_next: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    keys_next: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,7 +120,7 @@ struct AgentRow {
     id: AgentId,
     checkpoint_id: CheckpointId,
     boot_counter: u64,
-    info: AgentInfo,
+    info: Arc<AgentInfo>,
     status: AgentStatus,
     registered_at: Timestamp,
     reregistered_at: Option<Timestamp>,
@@ -173,14 +189,19 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
         masters: state.masters.clone(),
         agents_made: state.agents_made,
         settled_next: state.settled_next,
+        keys_next: state.keys.next(),
     };
     let settled = state.settled.iter().filter_map(|(number, id)| {
         let record = Box::new(state.operation(id)?.clone());
         Some(Row::Settled { number: *number, record })
     });
+    let transactions = state.transactions().map(|t| Row::Transaction(Box::new(t.clone())));
+    let keys = state.keys.iter().map(|entry| Row::Key(Box::new(entry.clone())));
     std::iter::once(Row::Head(Box::new(head)))
         .chain(state.agents().flat_map(agent_rows))
         .chain(settled)
+        .chain(transactions)
+        .chain(keys)
         .chain(state.alarms().cloned().map(Row::Alarm))
 }
 
@@ -206,147 +227,31 @@ fn agent_rows(agent: &Agent) -> impl Iterator<Item = Row> + '_ {
     std::iter::once(Row::Agent(Box::new(row))).chain(confirmed).chain(pending)
 }
 
-/// Rebuilds a state from its chunks.
-///
-/// # Errors
-/// When the bytes are not what [`chunks`] yields.
-pub fn thaw(chunks: impl Iterator<Item = Vec<u8>>) -> Result<State, Corrupt> {
-    let mut reader = Reader::default();
-    for chunk in chunks {
-        let mut bytes = chunk.as_slice();
-        while !bytes.is_empty() {
-            let row: Row = rmp_serde::from_read(&mut bytes).map_err(|error| {
-                Corrupt::Undecodable { row: reader.rows, reason: error.to_string() }
-            })?;
-            reader.take(row)?;
-        }
-    }
-    match reader.said {
-        Some(said) if said + 1 == reader.rows => Ok(reader.state),
-        said => Err(Corrupt::Incomplete { rows: reader.rows, said }),
-    }
+/// SHA-256 of a value's encoding.
+pub(super) fn digest(value: &impl Serialize) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    encode_into(&mut hash, value);
+    hash.finalize().into()
 }
 
-#[derive(Default)]
-struct Reader {
-    state: State,
-    rows: u64,
-    said: Option<u64>,
-    open: Option<OpenAgent>,
+/// Size of a value's encoding, without making it.
+pub(crate) fn encoded_bytes(value: &impl Serialize) -> u64 {
+    struct Count(u64);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    encode_into(&mut count, value);
+    count.0
 }
 
-/// An agent whose rows are still coming.
-struct OpenAgent {
-    row: AgentRow,
-    confirmed: Vec<(Resource, u64)>,
-    pending: BTreeMap<Seq, Arc<OperationRecord>>,
-}
-
-impl Reader {
-    fn take(&mut self, row: Row) -> Result<(), Corrupt> {
-        let out_of_place = Corrupt::OutOfPlace { row: self.rows };
-        let is_first = self.rows == 0;
-        self.rows += 1;
-        if is_first != matches!(row, Row::Head(_)) || self.said.is_some() {
-            return Err(out_of_place);
-        }
-        match row {
-            Row::Head(head) => self.head(*head)?,
-            Row::Agent(row) => {
-                self.close()?;
-                let (confirmed, pending) = (Vec::new(), BTreeMap::new());
-                self.open = Some(OpenAgent { row: *row, confirmed, pending });
-            }
-            Row::Confirmed { resource, count } => {
-                self.open.as_mut().ok_or(out_of_place)?.confirmed.push((*resource, count));
-            }
-            Row::Pending(record) => {
-                let open = self.open.as_mut().ok_or(out_of_place)?;
-                open.pending.insert(record.seq, Arc::new(*record));
-            }
-            Row::Settled { number, record } => {
-                self.close()?;
-                let id = record.operation_id.clone();
-                self.state.settled.insert(number, id.clone());
-                if self.state.operations.get(&id).is_none() {
-                    self.state.operations.insert(id, Arc::new(*record));
-                }
-            }
-            Row::Alarm(alarm) => {
-                self.close()?;
-                self.state.alarms.push_back(alarm);
-            }
-            Row::End { rows } => {
-                self.close()?;
-                self.said = Some(rows);
-            }
-        }
-        Ok(())
-    }
-
-    fn head(&mut self, head: Head) -> Result<(), Corrupt> {
-        if head.version > VERSION || head.level > LEVEL {
-            return Err(Corrupt::TooNew { version: head.version, level: head.level });
-        }
-        self.state = State {
-            level: head.level,
-            cluster_id: head.cluster_id,
-            incarnation: head.incarnation,
-            clock: head.clock,
-            leader: head.leader,
-            masters: head.masters,
-            agents_made: head.agents_made,
-            settled_next: head.settled_next,
-            alarms: VecDeque::new(),
-            ..State::default()
-        };
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), Corrupt> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        let agent = open.agent()?;
-        for record in agent.pending.values() {
-            self.state.operations.insert(record.operation_id.clone(), Arc::clone(record));
-        }
-        let (id, checkpoint_id) = (agent.id.clone(), agent.checkpoint_id.clone());
-        self.state.by_checkpoint.insert(checkpoint_id, id.clone());
-        self.state.agents.insert(id, Arc::new(agent));
-        Ok(())
-    }
-}
-
-impl OpenAgent {
-    fn agent(self) -> Result<Agent, Corrupt> {
-        let Self { row, confirmed, pending } = self;
-        let agent_id = row.id.clone();
-        let inconsistent = |reason: String| Corrupt::Inconsistent { agent_id, reason };
-        let given = (row.confirmed_seq.0.saturating_add(1)..row.next_seq.0).map(Seq);
-        if !pending.keys().copied().eq(given) {
-            return Err(inconsistent("its orders are not dense".to_owned()));
-        }
-        let confirmed = Resources::from(confirmed);
-        let open = pending.values().filter(|record| !record.is_settled());
-        let (total, failed) = fold(&confirmed, open.map(|record| &record.operation));
-        if !failed.is_empty() {
-            return Err(inconsistent(format!("{} orders do not fold", failed.len())));
-        }
-        Ok(Agent {
-            id: row.id,
-            checkpoint_id: row.checkpoint_id,
-            boot_counter: row.boot_counter,
-            base: row.info.resources.iter().cloned().collect(),
-            info: row.info,
-            status: row.status,
-            registered_at: row.registered_at,
-            reregistered_at: row.reregistered_at,
-            confirmed,
-            confirmed_seq: row.confirmed_seq,
-            pending,
-            total,
-            next_seq: row.next_seq,
-            resource_version: row.resource_version,
-            unavailable: row.unavailable,
-        })
-    }
+fn encode_into(writer: &mut impl io::Write, value: &impl Serialize) {
+    rmp_serde::encode::write_named(writer, value)
+        .expect("nothing here is without an encoding, and the writers take every byte");
 }

@@ -13,9 +13,11 @@ use resources::operation::Operation;
 use resources::resource::Resource;
 use serde::{Deserialize, Serialize};
 
+pub use super::keys::IdempotencyKey;
 use super::operations::{OperationState, describe};
 use super::rejection::list;
 pub use super::rejection::{RegistrationRefusal, Rejection};
+use super::transactions::{Member, TransactionId, TransactionState};
 
 /// Where a command came from: `address:port` of the caller, or the name of this program's part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +30,6 @@ impl fmt::Display for SourceAddr {
     }
 }
 
-/// A caller's own name for a command, so that a repeat is answered and not executed again.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct IdempotencyKey(pub String);
-
 /// One command of a log entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
@@ -41,9 +38,12 @@ pub struct Command {
     pub principal: Option<Principal>,
     /// Where it came from, for the audit.
     pub source: SourceAddr,
-    /// Kept in the log from the first day; looked up once keyed calls exist.
+    /// The caller's own name for it: a repeat is answered and not executed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<IdempotencyKey>,
+    /// Versions that agents must not have moved from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub if_versions: BTreeMap<AgentId, u64>,
     /// What is asked.
     pub kind: CommandKind,
 }
@@ -76,6 +76,13 @@ pub enum CommandKind {
         operation_id: OperationId,
         /// What.
         operation: Operation,
+    },
+    /// Run several operations on one or many agents, all or none.
+    Transact {
+        /// Its fresh name.
+        transaction_id: TransactionId,
+        /// The operations, in order.
+        members: Vec<Member>,
     },
     /// An agent has carried out its orders up to `upto`.
     Confirm {
@@ -121,6 +128,12 @@ impl fmt::Display for CommandKind {
             Self::Operate { agent_id, operation_id, operation } => {
                 write!(f, "operate {agent_id} {operation_id} {}", describe(operation))
             }
+            Self::Transact { transaction_id, members } => {
+                write!(f, "transact {transaction_id}")?;
+                members.iter().try_for_each(|Member { agent_id, operation_id, operation }| {
+                    write!(f, " [{agent_id} {operation_id} {}]", describe(operation))
+                })
+            }
             Self::Confirm { agent_id, upto, exceptions } => {
                 write!(f, "confirm {agent_id} upto {upto}")?;
                 exceptions.iter().try_for_each(|(seq, why)| write!(f, " {seq}=FAILED({why})"))
@@ -155,6 +168,15 @@ pub enum Response {
         /// The agent's version after it.
         resource_version: u64,
     },
+    /// All operations of the transaction are on record and will be carried out.
+    Transacted {
+        /// Its name.
+        transaction_id: TransactionId,
+        /// Its operations, in order.
+        operation_ids: Vec<OperationId>,
+        /// The versions of its agents after it.
+        versions: BTreeMap<AgentId, u64>,
+    },
     /// The state says no and is as it was.
     Rejected(Rejection),
 }
@@ -168,6 +190,11 @@ impl fmt::Display for Response {
             }
             Self::Accepted { operation_id, agent_id, resource_version } => {
                 write!(f, "accepted {operation_id} on {agent_id} version {resource_version}")
+            }
+            Self::Transacted { transaction_id, operation_ids, versions } => {
+                write!(f, "transacted {transaction_id}:")?;
+                operation_ids.iter().try_for_each(|id| write!(f, " {id}"))?;
+                versions.iter().try_for_each(|(id, version)| write!(f, " {id} version {version}"))
             }
             Self::Rejected(rejection) => write!(f, "rejected: {rejection}"),
         }
@@ -239,6 +266,8 @@ pub enum Change {
     },
     /// An operation ended.
     OperationSettled(OperationId, OperationState),
+    /// A transaction stands elsewhere, because one of its operations ended.
+    TransactionMoved(TransactionId, TransactionState),
     /// An operator must look.
     AlarmRaised(String),
 }
@@ -252,6 +281,7 @@ impl fmt::Display for Change {
             Self::AgentUpdated(id) => write!(f, "agent {id} updated"),
             Self::AgentSuperseded { old, new } => write!(f, "agent {old} goes on as {new}"),
             Self::OperationSettled(id, state) => write!(f, "operation {id} {state}"),
+            Self::TransactionMoved(id, state) => write!(f, "transaction {id} {state}"),
             Self::AlarmRaised(text) => write!(f, "ALARM {text}"),
         }
     }

@@ -28,17 +28,31 @@ pub(super) struct Moved {
 impl Agent {
     /// Moves the orders up to `upto` into what is confirmed. `upto` has been given.
     pub(super) fn confirm_upto(&mut self, upto: Seq, exceptions: &BTreeMap<Seq, String>) -> Moved {
-        let rest = self.pending.split_off(&upto.next());
-        let done = std::mem::replace(&mut self.pending, rest);
+        let mut done = BTreeMap::new();
+        while let Some((seq, record)) = self.pending.first().filter(|(seq, _)| **seq <= upto) {
+            let (seq, record) = (*seq, Arc::clone(record));
+            self.pending.remove_mut(&seq);
+            done.insert(seq, record);
+        }
         let is_clean = done
             .values()
             .all(|record| !record.is_settled() && !exceptions.contains_key(&record.seq));
         if is_clean { self.confirm_clean(done) } else { self.confirm_mixed(done, exceptions, upto) }
     }
 
-    /// All went well: the total stays as it is, and each order costs what it is long.
+    /// All went well: the total stays as it is, and each order costs what it is long. The total
+    /// is the fold of what was confirmed and of all orders, so that it is what is confirmed once
+    /// no order is left.
     fn confirm_clean(&mut self, done: BTreeMap<Seq, Arc<OperationRecord>>) -> Moved {
         let mut moved = Moved::default();
+        if self.pending.is_empty() {
+            self.confirmed = self.total.clone();
+            self.confirmed_seq = self.last_given();
+            let finished = done.into_values();
+            moved.settled =
+                finished.map(|record| ended(record, OperationState::Finished, None)).collect();
+            return moved;
+        }
         for (seq, record) in done {
             if moved.discrepancy.is_none()
                 && let Err(short) = self.confirmed.apply(&record.operation)
@@ -48,7 +62,7 @@ impl Agent {
             }
             if moved.discrepancy.is_some() {
                 // The prefix before it is confirmed; this and what follows stay orders.
-                self.pending.insert(seq, record);
+                self.pending.insert_mut(seq, record);
             } else {
                 self.confirmed_seq = seq;
                 moved.settled.push(ended(record, OperationState::Finished, None));
@@ -113,7 +127,7 @@ impl Agent {
             let record = Arc::clone(&open[position]);
             let record = ended(record, OperationState::Failed, Some(reason.clone()));
             // It keeps its number: orders are dense, and the agent finds the same.
-            self.pending.insert(record.seq, Arc::clone(&record));
+            self.pending.insert_mut(record.seq, Arc::clone(&record));
             doomed.push(record);
         }
         doomed
@@ -173,7 +187,7 @@ impl State {
         let moved = agent.confirm_upto(upto, exceptions);
         let settled = agent.stamp(moved.settled, now.wall);
         if settled.iter().any(|record| record.state == OperationState::Failed) {
-            agent.resource_version = now.index.0;
+            agent.moved(now.index);
         }
         let mut effects = vec![Effect::Acknowledge(agent_id.clone(), agent.confirmed_seq)];
         if moved.discrepancy.is_some() {

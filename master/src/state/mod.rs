@@ -3,8 +3,9 @@
 //! must not know of tasks, sockets, clocks or consensus.
 //!
 //! Reading order: [`command`] and [`rejection`] (what is asked and answered), [`agents`],
-//! [`operations`], [`confirm`], [`reconcile`] (what a registration comes to), [`pages`] (cheap
-//! to freeze), [`codec`] (snapshots).
+//! [`limits`], [`keys`] (repeats), [`operations`], [`checks`], [`transactions`], [`dry_run`],
+//! [`reservations`], [`confirm`],
+//! [`reconcile`] (what a registration comes to), [`codec`] (snapshots).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -14,13 +15,20 @@
 )]
 
 pub mod agents;
+mod checks;
 pub mod codec;
 pub mod command;
 mod confirm;
+pub mod dry_run;
+pub mod keys;
+pub mod limits;
 pub mod operations;
-pub mod pages;
 pub mod reconcile;
 pub mod rejection;
+mod reservations;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod transactions;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
@@ -30,30 +38,17 @@ use resources::id::{
     AgentId, CheckpointId, ClusterId, Incarnation, LogIndex, MasterId, OperationId, Seq, Term,
 };
 use resources::message::Order;
+use resources::persistent::PersistentMap;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::agents::{Agent, AgentStatus};
 pub use self::command::{Change, Command, CommandKind, Effect, Response, SourceAddr, Standing};
+pub use self::dry_run::{Asked, DryRun};
+use self::keys::{KeyName, KeyTable, Looked};
 pub use self::operations::{OperationRecord, OperationState};
-use self::pages::PageMap;
 pub use self::rejection::{RegistrationRefusal, Rejection};
-
-/// Named limits of the state.
-pub mod limits {
-    /// Unconfirmed orders per agent; beyond it operations are refused.
-    pub const PENDING_ORDERS_MAX: usize = 4_096;
-    /// Ended operations that are kept for those who ask.
-    pub const SETTLED_OPERATIONS_MAX: usize = 10_000;
-    /// Alarms that are kept.
-    pub const ALARMS_MAX: usize = 100;
-    /// Operations that a refusal names as holding what was wanted.
-    pub const BLOCKING_OPERATIONS_MAX: usize = 16;
-    /// Objects that the record of a difference names, per side.
-    pub const DIVERGING_OBJECTS_MAX: usize = 256;
-    /// Bytes of one encoded command, so that it fits an entry and its record a snapshot chunk.
-    pub const COMMAND_BYTES_MAX: u64 = 768 << 10;
-}
+pub use self::transactions::{TransactionId, TransactionRecord, TransactionState};
 
 /// What `apply` does and how bytes look, as a number: raised by a command once every member
 /// knows how.
@@ -80,14 +75,17 @@ pub struct State {
     leader: Option<Announcement>,
     /// Public addresses that masters announced when they led.
     masters: BTreeMap<MasterId, String>,
-    agents: PageMap<AgentId, Arc<Agent>>,
-    by_checkpoint: PageMap<CheckpointId, AgentId>,
+    agents: PersistentMap<AgentId, Arc<Agent>>,
+    by_checkpoint: PersistentMap<CheckpointId, AgentId>,
     agents_made: u64,
     /// Pending ones and those that ended lately.
-    operations: PageMap<OperationId, Arc<OperationRecord>>,
+    operations: PersistentMap<OperationId, Arc<OperationRecord>>,
     /// Ended ones in the order of their end, oldest first.
-    settled: PageMap<u64, OperationId>,
+    settled: PersistentMap<u64, OperationId>,
     settled_next: u64,
+    /// Those with an operation on record.
+    transactions: PersistentMap<TransactionId, Arc<TransactionRecord>>,
+    keys: KeyTable,
     alarms: VecDeque<Alarm>,
 }
 
@@ -113,7 +111,7 @@ pub struct Alarm {
     pub text: String,
 }
 
-/// An immutable image of the state. Cheap: pages are shared with the state until it moves on.
+/// An immutable image of the state. Cheap: all of it is shared with the state until that moves on.
 #[derive(Debug, Clone)]
 pub struct Frozen(State);
 
@@ -133,22 +131,92 @@ impl Default for State {
             clock: Timestamp::default(),
             leader: None,
             masters: BTreeMap::new(),
-            agents: PageMap::default(),
-            by_checkpoint: PageMap::default(),
+            agents: PersistentMap::default(),
+            by_checkpoint: PersistentMap::default(),
             agents_made: 0,
-            operations: PageMap::default(),
-            settled: PageMap::default(),
+            operations: PersistentMap::default(),
+            settled: PersistentMap::default(),
             settled_next: 0,
+            transactions: PersistentMap::default(),
+            keys: KeyTable::default(),
             alarms: VecDeque::new(),
         }
     }
 }
 
 impl State {
-    /// Applies one command. A rejection leaves the state as it was, but for an alarm.
+    /// Applies one command. A rejection leaves the state as it was, but for an alarm and the
+    /// answer that its key keeps.
     pub fn apply(&mut self, now: Moment, command: &Command) -> (Response, Vec<Effect>) {
         self.clock = self.clock.max(now.clock);
-        let applied = match &command.kind {
+        let now = Moment { clock: self.clock, ..now };
+        self.keys.expire(now.clock);
+        match &command.key {
+            Some(key) => {
+                let (principal, key) = (command.principal.clone(), key.clone());
+                self.repeat_or_decide(now, command, KeyName { principal, key })
+            }
+            None => self.decide(now, command),
+        }
+    }
+
+    /// The answer of a keyed command: the one that its key has, or a new one.
+    fn repeat_or_decide(
+        &mut self,
+        now: Moment,
+        command: &Command,
+        name: KeyName,
+    ) -> (Response, Vec<Effect>) {
+        match self.keys.look_up(&name, command) {
+            Ok(Looked::Known(response)) => (response, Vec::new()),
+            Ok(Looked::Fresh(digest)) => {
+                let (response, effects) = self.decide(now, command);
+                self.keys.keep(now, name, digest, &response);
+                (response, effects)
+            }
+            Err(rejection) => (Response::Rejected(rejection), Vec::new()),
+        }
+    }
+
+    fn decide(&mut self, now: Moment, command: &Command) -> (Response, Vec<Effect>) {
+        let versions = self.check_versions(&command.if_versions);
+        match versions.and_then(|()| self.change(now, command)) {
+            Ok(applied) => applied,
+            Err(rejection) => {
+                let effects = match rejection.root() {
+                    Rejection::Fault { what, .. } => self.raise_alarm(now.index, what.clone()),
+                    Rejection::NeverGiven { .. } | Rejection::Registration(_) => {
+                        self.alarms_of(now.index)
+                    }
+                    Rejection::UnknownAgent { .. }
+                    | Rejection::Invalid { .. }
+                    | Rejection::VolumeExists { .. }
+                    | Rejection::VolumesNotFound { .. }
+                    | Rejection::Insufficient { .. }
+                    | Rejection::SharesRemain { .. }
+                    | Rejection::Overloaded { .. }
+                    | Rejection::Regressed { .. }
+                    | Rejection::Diverged { .. }
+                    | Rejection::VersionMoved { .. }
+                    | Rejection::DuplicateOperation { .. }
+                    | Rejection::KeyReused { .. }
+                    | Rejection::KeyTableFull { .. }
+                    | Rejection::TooLarge { .. }
+                    | Rejection::TransactionSize { .. }
+                    | Rejection::Member { .. }
+                    | Rejection::ClusterFormed { .. } => Vec::new(),
+                };
+                (Response::Rejected(rejection), effects)
+            }
+        }
+    }
+
+    fn change(
+        &mut self,
+        now: Moment,
+        command: &Command,
+    ) -> Result<(Response, Vec<Effect>), Rejection> {
+        match &command.kind {
             CommandKind::FormCluster { cluster_id } => self.form_cluster(cluster_id),
             CommandKind::TakeOffice { master_id, advertise, term } => {
                 Ok(self.take_office(now, *master_id, advertise, *term))
@@ -156,6 +224,9 @@ impl State {
             CommandKind::RegisterAgent(registration) => self.register_agent(now, registration),
             CommandKind::Operate { agent_id, operation_id, operation } => {
                 self.operate(now, command, (agent_id, operation_id, operation))
+            }
+            CommandKind::Transact { transaction_id, members } => {
+                self.transact(now, command, (transaction_id, members))
             }
             CommandKind::Confirm { agent_id, upto, exceptions } => {
                 self.confirm(now, agent_id, *upto, exceptions)
@@ -166,29 +237,6 @@ impl State {
             CommandKind::RaiseAlarm { agent_id, text } => {
                 let effects = self.raise_alarm(now.index, format!("{agent_id}: {text}"));
                 Ok((Response::Done, effects))
-            }
-        };
-        match applied {
-            Ok(applied) => applied,
-            Err(rejection) => {
-                let effects = match &rejection {
-                    Rejection::Fault { what, .. } => self.raise_alarm(now.index, what.clone()),
-                    Rejection::NeverGiven { .. } | Rejection::Registration(_) => {
-                        self.alarms_of(now.index)
-                    }
-                    Rejection::UnknownAgent { .. }
-                    | Rejection::Invalid { .. }
-                    | Rejection::VolumeExists { .. }
-                    | Rejection::VolumesNotFound { .. }
-                    | Rejection::Insufficient { .. }
-                    | Rejection::Overloaded { .. }
-                    | Rejection::Regressed { .. }
-                    | Rejection::Diverged { .. }
-                    | Rejection::DuplicateOperation { .. }
-                    | Rejection::TooLarge { .. }
-                    | Rejection::ClusterFormed { .. } => Vec::new(),
-                };
-                (Response::Rejected(rejection), effects)
             }
         }
     }
@@ -278,8 +326,8 @@ impl State {
     }
     /// Number of agents.
     #[must_use]
-    pub const fn agents_len(&self) -> usize {
-        self.agents.len()
+    pub fn agents_len(&self) -> usize {
+        self.agents.size()
     }
     /// An agent by its id.
     #[must_use]
@@ -299,6 +347,20 @@ impl State {
     #[must_use]
     pub fn operation(&self, id: &OperationId) -> Option<&OperationRecord> {
         self.operations.get(id).map(Arc::as_ref)
+    }
+    /// Transactions with an operation on record, by id.
+    pub fn transactions(&self) -> impl Iterator<Item = &TransactionRecord> {
+        self.transactions.values().map(Arc::as_ref)
+    }
+    /// A transaction by its id.
+    #[must_use]
+    pub fn transaction(&self, id: &TransactionId) -> Option<&TransactionRecord> {
+        self.transactions.get(id).map(Arc::as_ref)
+    }
+    /// Idempotency keys that are kept.
+    #[must_use]
+    pub const fn keys(&self) -> &KeyTable {
+        &self.keys
     }
     /// Orders that an agent has not confirmed, ascending. What effects ask to be sent can be
     /// derived from here at any time.

@@ -1,24 +1,20 @@
-//! Operations: what may run on an agent, the order it becomes, and its record until long after
-//! it ended. Form is `resources::validate`'s matter, arithmetic `resources::conversion`'s.
-//! Next: `confirm.rs`.
+//! Operations: the order that one becomes, and its record until long after it ended. Whether it
+//! may run is decided in `checks.rs`. Next: `checks.rs`.
 
 use std::fmt;
 use std::sync::Arc;
 
-use resources::collection::Resources;
-use resources::conversion::Unconvertible;
 use resources::id::{AgentId, LogIndex, OperationId, Principal, Seq};
 use resources::message::Order;
 use resources::operation::Operation;
-use resources::resource::Resource;
 use resources::time::Timestamp;
-use resources::validate;
-use resources::value::{Scalar, Value};
+use resources::value::Value;
 use serde::{Deserialize, Serialize};
 
-use super::agents::{Agent, AgentStatus};
+use super::agents::Agent;
 use super::command::{Change, Command, Effect, Response};
 use super::rejection::Rejection;
+use super::transactions::TransactionId;
 use super::{Moment, State, limits};
 
 /// Where an operation stands.
@@ -68,6 +64,9 @@ pub struct OperationRecord {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The transaction that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction_id: Option<TransactionId>,
 }
 
 impl OperationRecord {
@@ -143,221 +142,71 @@ pub(crate) fn describe(operation: &Operation) -> String {
     format!("{} {subject}", name(operation))
 }
 
-impl Agent {
-    /// Every check that an operation must pass here, and the operation as it is to be carried
-    /// out.
-    ///
-    /// # Errors
-    /// The first rule that says no.
-    pub fn resolve(
-        &self,
-        principal: Option<&Principal>,
-        operation: &Operation,
-    ) -> Result<Operation, Rejection> {
-        let operation = self.prepare(principal, operation)?;
-        let applies = self.total.check(&operation);
-        applies.map_err(|short| self.inapplicable(&operation, short))?;
-        Ok(operation)
-    }
-
-    /// Every check but whether the resources are there. Volumes are named by role and id, and
-    /// acted upon as they are stored.
-    fn prepare(
-        &self,
-        principal: Option<&Principal>,
-        operation: &Operation,
-    ) -> Result<Operation, Rejection> {
-        self.accepts_operations()?;
-        validate::operation(operation, principal).map_err(|invalid| Rejection::Invalid {
-            agent_id: self.id.clone(),
-            operation: name(operation).to_owned(),
-            reason: invalid.to_string(),
-        })?;
-        if self.pending.len() >= limits::PENDING_ORDERS_MAX {
-            return Err(Rejection::Overloaded {
-                agent_id: self.id.clone(),
-                pending: self.pending.len() as u64,
-            });
-        }
-        Ok(match operation {
-            Operation::Reserve { .. } | Operation::Unreserve { .. } => operation.clone(),
-            Operation::Create { volumes } => {
-                volumes.iter().try_for_each(|volume| self.has_no_volume_like(volume))?;
-                operation.clone()
-            }
-            Operation::Destroy { volumes } => Operation::Destroy { volumes: self.stored(volumes)? },
-            Operation::Grow { volume, addition } => {
-                Operation::Grow { volume: self.stored_or(volume), addition: addition.clone() }
-            }
-            Operation::Shrink { volume, subtract } => {
-                Operation::Shrink { volume: self.stored_or(volume), subtract: *subtract }
-            }
-        })
-    }
-
-    pub(super) fn accepts_operations(&self) -> Result<(), Rejection> {
-        match &self.status {
-            AgentStatus::Registered => Ok(()),
-            AgentStatus::Regressed { applied_seq } => Err(Rejection::Regressed {
-                agent_id: self.id.clone(),
-                applied_seq: *applied_seq,
-                confirmed_seq: self.confirmed_seq,
-            }),
-            AgentStatus::Diverged { .. } => Err(Rejection::Diverged { agent_id: self.id.clone() }),
-        }
-    }
-
-    /// Mesos compares sets after merging, so an equal shared volume slips through there; ours
-    /// compares role and id of each entry (decision A7).
-    fn has_no_volume_like(&self, volume: &Resource) -> Result<(), Rejection> {
-        let (Some(role), Some(volume_id)) = (volume.reservation_role(), volume.volume_id()) else {
-            return Ok(());
-        };
-        match self.total.find_volume(role, volume_id) {
-            None => Ok(()),
-            Some(_) => {
-                Err(Rejection::VolumeExists { role: role.clone(), volume_id: volume_id.clone() })
-            }
-        }
-    }
-
-    fn stored(&self, volumes: &[Resource]) -> Result<Vec<Resource>, Rejection> {
-        let mut found = Vec::with_capacity(volumes.len());
-        let mut unknown = Vec::new();
-        for volume in volumes {
-            match self.find_stored(volume) {
-                Some(stored) => found.push(stored.clone()),
-                None => unknown.push(volume.clone()),
-            }
-        }
-        if unknown.is_empty() {
-            Ok(found)
-        } else {
-            Err(Rejection::VolumesNotFound { volumes: unknown })
-        }
-    }
-
-    fn stored_or(&self, volume: &Resource) -> Resource {
-        self.find_stored(volume).unwrap_or(volume).clone()
-    }
-
-    /// The volume on record that is meant: equal but for its mount and creator (spec §1.6).
-    fn find_stored(&self, volume: &Resource) -> Option<&Resource> {
-        let stored = self.total.find_volume(volume.reservation_role()?, volume.volume_id()?)?;
-        [stored].into_iter().find(|_| self.total.contains_one(volume))
-    }
-
-    fn inapplicable(&self, operation: &Operation, short: Unconvertible) -> Rejection {
-        let (wanted, available) = match short {
-            Unconvertible::Insufficient { wanted, available } => (wanted, available),
-            Unconvertible::SharesRemain { volume, shares: _ } => (volume.clone(), Some(volume)),
-            Unconvertible::ProviderUnsupported { .. } | Unconvertible::NotConserved { .. } => {
-                return Rejection::Invalid {
-                    agent_id: self.id.clone(),
-                    operation: name(operation).to_owned(),
-                    reason: short.to_string(),
-                };
-            }
-        };
-        Rejection::Insufficient {
-            blocked_by: self.blocked_by(&wanted),
-            wanted: vec![*wanted],
-            available: available.into_iter().map(|resource| *resource).collect(),
-        }
-    }
-
-    /// Unconfirmed operations that took something of what is wanted.
-    fn blocked_by(&self, wanted: &Resource) -> Vec<OperationId> {
-        let sample = sample(wanted);
-        self.pending
-            .values()
-            .filter(|record| !record.is_settled())
-            .filter(|record| {
-                let consumed: Resources = record.operation.consumed().into_iter().collect();
-                consumed.contains_one(&sample)
-            })
-            .map(|record| record.operation_id.clone())
-            .take(limits::BLOCKING_OPERATIONS_MAX)
-            .collect()
-    }
+/// When and for whom operations are accepted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stamp<'a> {
+    pub(super) now: Moment,
+    pub(super) principal: Option<&'a Principal>,
+    pub(super) transaction_id: Option<&'a TransactionId>,
 }
 
-/// The smallest part of a resource, to ask whether a set has any of it.
-fn sample(resource: &Resource) -> Resource {
-    match resource.value {
-        Value::Scalar(_) if !resource.is_persistent_volume() => {
-            Resource { value: Value::Scalar(Scalar::from_milli(1)), ..resource.clone() }
+impl Agent {
+    /// Takes an operation among its orders, or says why not and stays as it was.
+    pub(super) fn accept(
+        this: &mut Arc<Self>,
+        stamp: &Stamp<'_>,
+        (operation_id, operation): (&OperationId, &Operation),
+    ) -> Result<Arc<OperationRecord>, Rejection> {
+        let operation = this.prepare(stamp.principal, operation)?;
+        let agent = Arc::make_mut(this);
+        // All or nothing: an error leaves the total as it was.
+        if let Err(short) = agent.total.apply(&operation) {
+            return Err(agent.inapplicable(&operation, short, stamp.now.index));
         }
-        Value::Scalar(_) | Value::Ranges(_) | Value::Set(_) => resource.clone(),
+        let record = Arc::new(OperationRecord {
+            operation_id: operation_id.clone(),
+            agent_id: agent.id.clone(),
+            seq: agent.next_seq,
+            operation,
+            state: OperationState::Pending,
+            principal: stamp.principal.cloned(),
+            index: stamp.now.index,
+            submitted_at: stamp.now.wall,
+            settled_at: None,
+            message: None,
+            transaction_id: stamp.transaction_id.cloned(),
+        });
+        agent.next_seq = agent.next_seq.next();
+        agent.moved(stamp.now.index);
+        agent.pending.insert_mut(record.seq, Arc::clone(&record));
+        Ok(record)
     }
 }
 
 impl State {
-    /// The early check of the leader; `apply` repeats it.
-    ///
-    /// # Errors
-    /// What `apply` would answer now.
-    pub fn check(
-        &self,
-        principal: Option<&Principal>,
-        agent_id: &AgentId,
-        operation: &Operation,
-    ) -> Result<Operation, Rejection> {
-        let agent = self
-            .agent(agent_id)
-            .ok_or_else(|| Rejection::UnknownAgent { agent_id: agent_id.clone() })?;
-        agent.resolve(principal, operation)
-    }
-
     pub(super) fn operate(
         &mut self,
         now: Moment,
         command: &Command,
-        asked: (&AgentId, &OperationId, &Operation),
+        (agent_id, operation_id, operation): (&AgentId, &OperationId, &Operation),
     ) -> Result<(Response, Vec<Effect>), Rejection> {
-        let (agent_id, operation_id, operation) = asked;
+        let is_taken = self.operations.contains_key(operation_id);
         let agent = self
-            .agent(agent_id)
+            .agents
+            .get_mut(agent_id)
             .ok_or_else(|| Rejection::UnknownAgent { agent_id: agent_id.clone() })?;
-        let operation = agent.prepare(command.principal.as_ref(), operation)?;
-        if self.operations.get(operation_id).is_some() {
+        if is_taken {
             return Err(Rejection::DuplicateOperation { operation_id: operation_id.clone() });
         }
-        let agent = self.agent_mut(agent_id).expect("looked up above");
-        // All or nothing: an error leaves the total as it was.
-        match agent.total.apply(&operation) {
-            Ok(()) => {}
-            Err(broken @ Unconvertible::NotConserved { .. }) => {
-                let what = format!("{operation_id} on {agent_id}: {broken}");
-                return Err(Rejection::Fault { index: now.index, what });
-            }
-            Err(
-                short @ (Unconvertible::Insufficient { .. }
-                | Unconvertible::SharesRemain { .. }
-                | Unconvertible::ProviderUnsupported { .. }),
-            ) => return Err(agent.inapplicable(&operation, short)),
-        }
-        let record = Arc::new(OperationRecord {
-            operation_id: operation_id.clone(),
-            agent_id: agent_id.clone(),
-            seq: agent.next_seq,
-            operation,
-            state: OperationState::Pending,
-            principal: command.principal.clone(),
-            index: now.index,
-            submitted_at: now.wall,
-            settled_at: None,
-            message: None,
-        });
-        agent.next_seq = agent.next_seq.next();
-        agent.resource_version = now.index.0;
-        agent.pending.insert(record.seq, Arc::clone(&record));
+        let stamp = Stamp { now, principal: command.principal.as_ref(), transaction_id: None };
+        let record = Agent::accept(agent, &stamp, (operation_id, operation))?;
+        let resource_version = agent.resource_version;
         let order = Effect::Order(agent_id.clone(), Box::new(record.order()));
-        self.operations.insert(operation_id.clone(), record);
+        self.operations.insert_mut(operation_id.clone(), record);
         let response = Response::Accepted {
             operation_id: operation_id.clone(),
             agent_id: agent_id.clone(),
-            resource_version: now.index.0,
+            resource_version,
         };
         Ok((response, vec![order]))
     }
@@ -368,15 +217,19 @@ impl State {
         for record in settled {
             let id = record.operation_id.clone();
             effects.push(Effect::Change(Change::OperationSettled(id.clone(), record.state)));
-            self.settled.insert(self.settled_next, id.clone());
+            effects.extend(self.settle_member(&record));
+            self.settled.insert_mut(self.settled_next, id.clone());
             self.settled_next += 1;
-            self.operations.insert(id, record);
+            self.operations.insert_mut(id, record);
         }
-        while self.settled.len() > limits::SETTLED_OPERATIONS_MAX {
+        while self.settled.size() > limits::SETTLED_OPERATIONS_MAX {
             let (number, id) = self.settled.first().expect("longer than the limit");
             let (number, id) = (*number, id.clone());
-            self.settled.remove(&number);
-            self.operations.remove(&id);
+            self.settled.remove_mut(&number);
+            if let Some(record) = self.operations.get(&id).cloned() {
+                self.operations.remove_mut(&id);
+                self.forget_member(&record);
+            }
         }
         effects
     }

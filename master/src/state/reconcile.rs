@@ -187,7 +187,9 @@ fn reregistered(
         }
     };
     let naming = naming(known, registration);
-    agent.info = registration.info.clone();
+    if *agent.info != registration.info {
+        agent.info = Arc::new(registration.info.clone());
+    }
     agent.boot_counter = registration.boot_counter;
     agent.unavailable = registration.unavailable.clone();
     let is_news = agent.status != known.status && !found.is_empty();

@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use master::state::codec;
 use master::state::command::{Command, SourceAddr};
 use master::state::{Moment, State};
-use resources::id::{LogIndex, Principal};
+use resources::id::LogIndex;
 use resources::time::Timestamp;
-
-use super::state::{Line, kind};
 
 /// One command of each kind, as the state scripts write them.
 const COMMANDS: [&str; 10] = [
@@ -28,13 +26,7 @@ const COMMANDS: [&str; 10] = [
 ];
 
 fn command(text: &str) -> Command {
-    let line = Line::new(text);
-    Command {
-        principal: line.named.get("as").map(|name| Principal::new(*name)),
-        source: SourceAddr("127.0.0.1:40000".to_owned()),
-        key: None,
-        kind: kind(&line),
-    }
+    Command { source: SourceAddr("127.0.0.1:40000".to_owned()), ..super::lines::command(text) }
 }
 
 fn golden(name: &str, written: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
@@ -46,28 +38,58 @@ fn golden(name: &str, written: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// What came later: keys, conditions, transactions. Numbered on from the first ones.
+const LATER: [&str; 5] = [
+    "grow c-S0 3-1 disk:10@=eng@eng/web~ops#v1 by=disk:1@=eng@eng/web~ops",
+    "shrink c-S0 3-2 disk:11@=eng@eng/web~ops#v1 by=0.5",
+    "reserve c-S1 3-3 cpus:1@ads~ops^x=1 as=ops key=k1 if=c-S0:7,c-S1:10",
+    "transact 3-4 c-S1 reserve cpus:0.5@ads | c-S1 unreserve cpus:0.5@ads key=k2",
+    "unreserve c-S1 3-5 cpus:7@web as=ops key=k3",
+];
+
 #[test]
 fn commands_of_version_1() {
-    for (at, text) in COMMANDS.iter().enumerate() {
+    for (at, text) in COMMANDS.iter().chain(&LATER).enumerate() {
         let command = command(text);
         let name = format!("command-1-{at}.msgpack");
         let bytes = golden(&name, || rmp_serde::to_vec_named(&command).unwrap());
         let decoded: Command = rmp_serde::from_slice(&bytes).unwrap();
         assert_eq!(decoded, command, "{name}");
+        assert_eq!(rmp_serde::to_vec_named(&command).unwrap(), bytes, "{name}");
     }
 }
 
-#[test]
-fn snapshot_of_version_1() {
+/// Applies the commands from the beginning; the snapshot of that is the golden one.
+fn check_snapshot(name: &str, commands: &[&str]) {
     let mut state = State::default();
-    for (text, index) in COMMANDS.iter().zip(1..) {
+    for (text, index) in commands.iter().zip(1..) {
         let at = Timestamp::from_nanos(index * 1_000_000_000);
         let now = Moment { index: LogIndex(index), clock: at, wall: at };
         state.apply(now, &command(text));
     }
     let written = || codec::chunks(&state.freeze()).flatten().collect();
-    let bytes = golden("snapshot-1.msgpack", written);
+    let bytes = golden(name, written);
     assert_eq!(codec::thaw(std::iter::once(bytes.clone())).unwrap(), state);
     // The same state gives the same bytes: replicas compare them.
     assert_eq!(written(), bytes);
+}
+
+#[test]
+fn snapshot_of_version_1() {
+    check_snapshot("snapshot-1.msgpack", &COMMANDS);
+}
+
+/// A transaction on its way, and keys of accepted, refused and unknown kind.
+#[test]
+fn snapshot_with_transactions_and_keys() {
+    let commands = [
+        "form c",
+        "register w1 declares=cpus:4;disk:100",
+        "transact 1-1 c-S0 reserve disk:80@ads | c-S0 create disk:64@ads#v1 key=k1",
+        "reserve c-S0 1-2 cpus:2@ads~ops as=ops key=k1",
+        "reserve c-S0 1-3 cpus:3@ads~ops as=ops key=k2",
+        "transact 1-4 c-S0 reserve cpus:1@web | c-S0 unreserve cpus:9@web key=k3",
+        "confirm c-S0 2 2!mkdir:_No_space_left",
+    ];
+    check_snapshot("snapshot-1-keys.msgpack", &commands);
 }

@@ -3,30 +3,34 @@
 //! ```text
 //! state COMMAND…                     applies a command of the state scripts, with no effect
 //! office TERM · lost                 this master begins or ceases to lead
-//! call C AGENT VERB LIST [as=PRINCIPAL] · wait W OP
+//! call C AGENT VERB LIST [as=PRINCIPAL] [key=KEY] [if=AGENT:VERSION]
+//! transact C AGENT VERB LIST | AGENT VERB LIST … [key=KEY] · wait W OP
 //! open S · close S                   a stream opens or ends
 //! register S WORKDIR …               as in the state scripts
 //! report S UPTO [SEQ!reason …] · resend S FROM · pong S · total S SEQ LIST
 //! commit                             what was proposed becomes one entry
 //! unknown                            what was proposed has no known outcome
+//! full                               what was proposed found no room in the queue
 //! barrier passed|failed · tick SECONDS [noquorum]
 //! ```
 //! After each line the inbox counts as drained.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use resources::id::{AgentId, ClusterId, LogIndex, MasterId, OperationId, Principal, Seq, Term};
+use resources::id::{AgentId, ClusterId, LogIndex, MasterId, OperationId, Seq, Term};
 use resources::message::AgentMessage;
 use resources::time::Timestamp;
 
 use master::leader::core::{Core, Pings};
 use master::leader::event::{Action, CallId, Event, Origin, Proposal, SessionId, WaiterId};
-use master::leader::{Call, ProposeFailure};
+use master::leader::{Call, ProposeFailure, Request, Transaction};
 use master::state::command::{Command, CommandKind, SourceAddr};
+use master::state::transactions::{Member, TransactionId};
 use master::state::{Moment, State};
 
+use super::lines::{Line, failure, members, operation, registration};
 use super::notation::list;
-use super::state::{Line, failure, kind, operation, registration};
 
 #[test]
 fn leader() {
@@ -65,12 +69,13 @@ impl Play {
         let events = match line.words[0] {
             "state" => {
                 let (_, command) = text.split_once(' ').unwrap();
-                let kind = kind(&Line::new(command));
-                let (response, _) = self.apply(kind, None);
+                let (response, _) = self.apply(&super::lines::command(command));
                 return vec![response.to_string()];
             }
             "commit" => self.commit(),
             "unknown" => self.unknown(),
+            "full" => self.full(),
+            "transact" => vec![transact(text, &line)],
             _ => vec![self.event(&line)],
         };
         let mut actions = Vec::new();
@@ -100,12 +105,14 @@ impl Play {
             "lost" => Event::OfficeLost,
             "call" => Event::CallArrived {
                 call_id: CallId(line.words[1][1..].parse().unwrap()),
-                call: Box::new(Call {
-                    principal: line.named.get("as").map(|name| Principal::new(*name)),
+                request: Box::new(Request::Operate(Call {
+                    principal: line.principal(),
                     source: SourceAddr("script".to_owned()),
+                    key: line.key(),
+                    if_version: line.versions().into_values().next(),
                     agent_id: AgentId::parse(line.words[2]).unwrap(),
-                    operation: operation(line.words[3], list(line.words[4]), line),
-                }),
+                    operation: operation(line.words[3], line.words[4], line),
+                })),
             },
             "wait" => Event::WaitArrived {
                 waiter_id: WaiterId(line.words[1][1..].parse().unwrap()),
@@ -140,8 +147,8 @@ impl Play {
         let mut events = Vec::new();
         let mut effects = Vec::new();
         for (origin, proposal) in std::mem::take(&mut self.proposed) {
-            let (kind, principal) = self.stamp(proposal);
-            let (response, of_command) = self.apply(kind, principal);
+            let command = self.stamp(proposal);
+            let (response, of_command) = self.apply(&command);
             effects.extend(of_command);
             events.push(Event::Decided { origin, response });
         }
@@ -160,45 +167,81 @@ impl Play {
         events.collect()
     }
 
-    fn stamp(&mut self, proposal: Proposal) -> (CommandKind, Option<Principal>) {
-        match proposal {
+    fn full(&mut self) -> Vec<Event> {
+        let proposed = std::mem::take(&mut self.proposed).into_iter();
+        let failure = ProposeFailure::Overloaded { retry_after: Duration::from_secs(1) };
+        let undecided =
+            |(origin, _): (Origin, _)| Event::Undecided { origin, failure: failure.clone() };
+        proposed.map(undecided).collect()
+    }
+
+    fn stamp(&mut self, proposal: Proposal) -> Command {
+        let kind = match proposal {
             Proposal::FormCluster => {
-                (CommandKind::FormCluster { cluster_id: ClusterId::parse("c").unwrap() }, None)
+                CommandKind::FormCluster { cluster_id: ClusterId::parse("c").unwrap() }
             }
             Proposal::TakeOffice => {
                 let (master_id, advertise) = (MasterId(1), "m1:5050".to_owned());
-                (CommandKind::TakeOffice { master_id, advertise, term: self.term }, None)
+                CommandKind::TakeOffice { master_id, advertise, term: self.term }
             }
-            Proposal::Register { registration, .. } => {
-                (CommandKind::RegisterAgent(registration), None)
-            }
-            Proposal::Operate(call) => {
+            Proposal::Register { registration, .. } => CommandKind::RegisterAgent(registration),
+            Proposal::Request(request) => {
                 self.operations += 1;
-                let id = format!("{}-{}", self.term, self.operations);
-                let operation_id = OperationId::parse(id).unwrap();
-                let Call { principal, agent_id, operation, .. } = *call;
-                (CommandKind::Operate { agent_id, operation_id, operation }, principal)
+                return stamped(*request, &format!("{}-{}", self.term, self.operations));
             }
             Proposal::Confirm { agent_id, upto, exceptions } => {
-                (CommandKind::Confirm { agent_id, upto, exceptions }, None)
+                CommandKind::Confirm { agent_id, upto, exceptions }
             }
             Proposal::RecordDivergence { agent_id, foreign, missing } => {
-                (CommandKind::RecordDivergence { agent_id, foreign, missing }, None)
+                CommandKind::RecordDivergence { agent_id, foreign, missing }
             }
-            Proposal::RaiseAlarm { agent_id, text } => {
-                (CommandKind::RaiseAlarm { agent_id, text }, None)
-            }
-        }
+            Proposal::RaiseAlarm { agent_id, text } => CommandKind::RaiseAlarm { agent_id, text },
+        };
+        let source = SourceAddr("script".to_owned());
+        Command { principal: None, source, key: None, if_versions: BTreeMap::new(), kind }
     }
 
     fn apply(
         &mut self,
-        kind: CommandKind,
-        principal: Option<Principal>,
+        command: &Command,
     ) -> (master::state::Response, Vec<master::state::Effect>) {
         self.index += 1;
         let now = Moment { index: LogIndex(self.index), clock: self.now, wall: self.now };
-        let source = SourceAddr("script".to_owned());
-        self.state.apply(now, &Command { principal, source, key: None, kind })
+        self.state.apply(now, command)
+    }
+}
+
+fn transact(text: &str, line: &Line<'_>) -> Event {
+    let transaction = Transaction {
+        principal: line.principal(),
+        source: SourceAddr("script".to_owned()),
+        key: line.key(),
+        if_versions: line.versions(),
+        operations: members(text, 2),
+    };
+    let call_id = CallId(line.words[1][1..].parse().unwrap());
+    Event::CallArrived { call_id, request: Box::new(Request::Transact(transaction)) }
+}
+
+fn stamped(request: Request, name: &str) -> Command {
+    let id = |text: String| OperationId::parse(text).unwrap();
+    match request {
+        Request::Operate(call) => {
+            let Call { principal, source, key, if_version, agent_id, operation } = call;
+            let if_versions = if_version.map(|version| (agent_id.clone(), version));
+            let if_versions = if_versions.into_iter().collect();
+            let operation_id = id(name.to_owned());
+            let kind = CommandKind::Operate { agent_id, operation_id, operation };
+            Command { principal, source, key, if_versions, kind }
+        }
+        Request::Transact(transaction) => {
+            let Transaction { principal, source, key, if_versions, operations } = transaction;
+            let members = operations.into_iter().zip(1..).map(|((agent_id, operation), number)| {
+                Member { agent_id, operation_id: id(format!("{name}.{number}")), operation }
+            });
+            let transaction_id = TransactionId::parse(name).unwrap();
+            let kind = CommandKind::Transact { transaction_id, members: members.collect() };
+            Command { principal, source, key, if_versions, kind }
+        }
     }
 }

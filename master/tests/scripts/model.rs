@@ -3,6 +3,8 @@
 //! interleaving, the total is what a fold of everything that has not failed gives, and both
 //! sides end with the same resources.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use resources::collection::Resources;
@@ -97,7 +99,12 @@ impl Play {
         let at = Timestamp::from_nanos(self.index);
         let now = Moment { index: LogIndex(self.index), clock: at, wall: at };
         let source = SourceAddr("model".to_owned());
-        self.state.apply(now, &Command { principal: None, source, key: None, kind }).0
+        self.state
+            .apply(
+                now,
+                &Command { principal: None, source, key: None, if_versions: BTreeMap::new(), kind },
+            )
+            .0
     }
 
     fn agent_id() -> AgentId {

@@ -112,7 +112,9 @@ impl Sessions {
                 self.refuse(id, refusal.to_string(), refusal.retry())
             }
             Response::Rejected(rejection) => self.refuse(id, rejection.to_string(), Retry::Later),
-            Response::Done | Response::Accepted { .. } => vec![self.close(id)],
+            Response::Done | Response::Accepted { .. } | Response::Transacted { .. } => {
+                vec![self.close(id)]
+            }
         }
     }
 

@@ -1,54 +1,11 @@
-//! The HTTP edge of a real master in this process: routes, checks in their order, and answers as
-//! Mesos' clients read them.
-#![expect(clippy::unwrap_used, reason = "a helper that fails has to fail its test")]
+//! Routes, checks in their order, waits, redirects: what holds for every request.
 
-mod http_support;
-
-use http_support::{Agent, Cluster, client, get, json, until};
 use serde_json::{Value, json};
 
+use crate::calls::{call, form, reservation, send};
+use crate::support::{Agent, Cluster, client, get, json, until};
+
 const JSON: &str = "application/json";
-
-/// Status, headers of interest, and text of an answer.
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    headers: reqwest::header::HeaderMap,
-    text: String,
-}
-
-impl Answer {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(|value| value.to_str().unwrap())
-    }
-}
-
-async fn send(request: reqwest::RequestBuilder) -> Answer {
-    let response = request.send().await.unwrap();
-    Answer {
-        status: response.status().as_u16(),
-        headers: response.headers().clone(),
-        text: response.text().await.unwrap(),
-    }
-}
-
-async fn call(address: &str, query: &str, call: &Value) -> Answer {
-    send(client().post(format!("http://{address}/api/v1{query}")).json(call)).await
-}
-
-async fn form(address: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
-    let escape = |text: &str| -> String { text.bytes().map(|b| format!("%{b:02x}")).collect() };
-    let pairs: Vec<String> =
-        fields.iter().map(|(key, value)| format!("{key}={}", escape(value))).collect();
-    send(client().post(format!("http://{address}{path}")).body(pairs.join("&"))).await
-}
-
-fn reservation(agent: &Agent, cpus: f64) -> Value {
-    json!({"type": "RESERVE_RESOURCES", "reserve_resources": {
-        "agent_id": {"value": agent.id.as_str()},
-        "resources": [{"name": "cpus", "type": "SCALAR", "scalar": {"value": cpus},
-            "reservations": [{"type": "DYNAMIC", "role": "ads", "principal": "ops"}]}]}})
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_methods_and_forms() {
@@ -192,7 +149,7 @@ async fn reserve_create_destroy_unreserve() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_wait_for_the_agent_on_demand() {
+async fn h01_answers_wait_for_the_agent_on_demand() {
     let cluster = Cluster::start(1, 1, &[]).await;
     let leader = cluster.leader().await;
     let agent = Agent::register(&leader, "a1", "cpus:8").await;
@@ -217,9 +174,6 @@ async fn answers_wait_for_the_agent_on_demand() {
     .await;
 
     assert_eq!(call(&leader, "?wait=maybe", &reservation(&agent, 1.0)).await.status, 400);
-    assert_eq!(call(&leader, "?dry_run=true", &reservation(&agent, 1.0)).await.status, 501);
-    let keyed = client().post(format!("http://{leader}/api/v1")).json(&reservation(&agent, 1.0));
-    assert_eq!(send(keyed.header("Idempotency-Key", "k")).await.status, 501);
     assert_eq!(get(&leader, "/api/v1/operations/none").await.unwrap().0, 404);
     let agents = json(&leader, "/api/v1/agents").await.unwrap();
     assert_eq!(agents[0]["id"], agent.id.as_str());
@@ -294,7 +248,7 @@ async fn a_lone_master_goes_on_leading_while_nothing_happens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn followers_redirect_and_answer_stale_reads() {
+async fn h03_followers_redirect_and_answer_stale_reads() {
     let cluster = Cluster::start(3, 3, &[]).await;
     let leader = cluster.leader().await;
     let agent = Agent::register(&leader, "a1", "cpus:8").await;

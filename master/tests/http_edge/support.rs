@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use clap::Parser;
 use master::config::{Config, Flags};
 use proto::convert::agent::master_from_wire;
@@ -151,6 +153,16 @@ impl Drop for Agent {
 impl Agent {
     /// Registers an agent with these resources.
     pub(crate) async fn register(address: &str, name: &str, resources: &str) -> Self {
+        Self::register_as(address, None, name, resources).await
+    }
+
+    /// Registers an agent that presents this credential.
+    pub(crate) async fn register_as(
+        address: &str,
+        credential: Option<(&str, &str)>,
+        name: &str,
+        resources: &str,
+    ) -> Self {
         let declared = resources::parse::resources_text(resources, &Role::star()).unwrap();
         let registration = Registration {
             checkpoint_id: CheckpointId::parse(format!("checkpoint-{name}")).unwrap(),
@@ -174,7 +186,13 @@ impl Agent {
         let (tx, rx) = mpsc::channel(64);
         let first = AgentMessage::Register(Box::new(registration));
         tx.send((&first).into()).await.unwrap();
-        let mut stream = client.session(ReceiverStream::new(rx)).await.unwrap().into_inner();
+        let mut request = tonic::Request::new(ReceiverStream::new(rx));
+        if let Some((principal, secret)) = credential {
+            let basic =
+                format!("Basic {}", BASE64_STANDARD.encode(format!("{principal}:{secret}")));
+            request.metadata_mut().insert("authorization", basic.parse().unwrap());
+        }
+        let mut stream = client.session(request).await.unwrap().into_inner();
         let welcome = stream.message().await.unwrap().expect("a welcome");
         let MasterMessage::Welcome { agent_id: id, .. } = master_from_wire(welcome).unwrap().1
         else {

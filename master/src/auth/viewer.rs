@@ -1,0 +1,74 @@
+//! What one reader may see: roles, the resources reserved for them, operations on those, and
+//! flags (spec §9.2, the filter VIEW_ROLE). Every read goes through it. Pure. Must not know in
+//! which form an answer goes out. Next: `../http/read.rs`.
+
+use resources::collection::Resources;
+use resources::id::Principal;
+use resources::operation::Operation;
+use resources::resource::Resource;
+
+use super::action::Action;
+use super::authz::Authorizer;
+
+/// A reader with their rights.
+#[derive(Debug, Clone, Copy)]
+pub struct Viewer<'a> {
+    authorizer: &'a Authorizer,
+    principal: Option<&'a Principal>,
+    sees_every_role: bool,
+}
+
+impl<'a> Viewer<'a> {
+    /// The rights of this principal.
+    #[must_use]
+    pub fn new(authorizer: &'a Authorizer, principal: Option<&'a Principal>) -> Self {
+        Self { authorizer, principal, sees_every_role: authorizer.is_open(Action::ViewRole) }
+    }
+
+    /// Whether the role itself may be seen.
+    #[must_use]
+    pub fn sees_role(&self, role: &str) -> bool {
+        self.sees_every_role || self.may(Action::ViewRole, Some(role))
+    }
+
+    /// Whether a resource may be seen: every role of its reservations, and the one it is
+    /// allocated to.
+    #[must_use]
+    pub fn sees(&self, resource: &Resource) -> bool {
+        let reserved = resource.reservations.iter().map(|level| &level.role);
+        self.sees_every_role
+            || reserved.chain(&resource.allocation_role).all(|role| self.sees_role(role.as_str()))
+    }
+
+    /// What of these may be seen.
+    #[must_use]
+    pub fn visible(&self, resources: &Resources) -> Resources {
+        match self.sees_every_role {
+            true => resources.clone(),
+            false => resources.filter(|resource| self.sees(resource)),
+        }
+    }
+
+    /// Whether an operation may be seen: everything that it takes and everything that it makes.
+    #[must_use]
+    pub fn sees_operation(&self, operation: &Operation) -> bool {
+        self.sees_every_role
+            || operation.consumed().iter().chain(&operation.converted()).all(|r| self.sees(r))
+    }
+
+    /// Whether this program's flags may be seen.
+    #[must_use]
+    pub fn sees_flags(&self) -> bool {
+        self.may(Action::ViewFlags, None)
+    }
+
+    /// Whether the endpoint of this path may be read.
+    #[must_use]
+    pub fn reads(&self, path: &str) -> bool {
+        self.may(Action::GetEndpoint, Some(path))
+    }
+
+    fn may(&self, action: Action, object: Option<&str>) -> bool {
+        self.authorizer.may(self.principal, action, object)
+    }
+}

@@ -1,0 +1,180 @@
+//! Reading a snapshot. Everything is checked, and nothing panics: the bytes may come from a
+//! damaged disk. Next: `../../machine.rs`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use resources::collection::Resources;
+use resources::conversion::fold;
+use resources::id::{OperationId, Seq};
+use resources::persistent::PersistentMap;
+use resources::resource::Resource;
+
+use super::{AgentRow, Corrupt, Head, Row, VERSION};
+use crate::state::agents::Agent;
+use crate::state::keys::KeyTable;
+use crate::state::operations::OperationRecord;
+use crate::state::{LEVEL, State};
+
+/// Rebuilds a state from its chunks.
+///
+/// # Errors
+/// When the bytes are not what [`chunks`] yields.
+pub fn thaw(chunks: impl Iterator<Item = Vec<u8>>) -> Result<State, Corrupt> {
+    let mut reader = Reader::default();
+    for chunk in chunks {
+        let mut bytes = chunk.as_slice();
+        while !bytes.is_empty() {
+            let row: Row = rmp_serde::from_read(&mut bytes).map_err(|error| {
+                Corrupt::Undecodable { row: reader.rows, reason: error.to_string() }
+            })?;
+            reader.take(row)?;
+        }
+    }
+    match reader.said {
+        Some(said) if said + 1 == reader.rows => Ok(reader.state),
+        said => Err(Corrupt::Incomplete { rows: reader.rows, said }),
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    state: State,
+    rows: u64,
+    said: Option<u64>,
+    open: Option<OpenAgent>,
+}
+
+/// An agent whose rows are still coming.
+struct OpenAgent {
+    row: AgentRow,
+    confirmed: Vec<(Resource, u64)>,
+    pending: PersistentMap<Seq, Arc<OperationRecord>>,
+}
+
+impl Reader {
+    fn take(&mut self, row: Row) -> Result<(), Corrupt> {
+        let out_of_place = Corrupt::OutOfPlace { row: self.rows };
+        let is_first = self.rows == 0;
+        self.rows += 1;
+        if is_first != matches!(row, Row::Head(_)) || self.said.is_some() {
+            return Err(out_of_place);
+        }
+        match row {
+            Row::Head(head) => self.head(*head)?,
+            Row::Agent(row) => {
+                self.close()?;
+                let (confirmed, pending) = (Vec::new(), PersistentMap::default());
+                self.open = Some(OpenAgent { row: *row, confirmed, pending });
+            }
+            Row::Confirmed { resource, count } => {
+                self.open.as_mut().ok_or(out_of_place)?.confirmed.push((*resource, count));
+            }
+            Row::Pending(record) => {
+                let open = self.open.as_mut().ok_or(out_of_place)?;
+                open.pending.insert_mut(record.seq, Arc::new(*record));
+            }
+            Row::Settled { number, record } => {
+                self.close()?;
+                let id = record.operation_id.clone();
+                self.state.settled.insert_mut(number, id.clone());
+                if self.state.operations.get(&id).is_none() {
+                    self.state.operations.insert_mut(id, Arc::new(*record));
+                }
+            }
+            Row::Transaction(mut record) => {
+                self.close()?;
+                // What is remembered is counted anew: it has to be what is there.
+                let is_known = |id: &&OperationId| self.state.operation(id).is_some();
+                record.remembered = record.operation_ids.iter().filter(is_known).count() as u64;
+                let id = record.transaction_id.clone();
+                self.state.transactions.insert_mut(id, Arc::new(*record));
+            }
+            Row::Key(entry) => {
+                self.close()?;
+                if entry.number >= self.state.keys.next() {
+                    return Err(out_of_place);
+                }
+                self.state.keys.insert(*entry);
+            }
+            Row::Alarm(alarm) => {
+                self.close()?;
+                self.state.alarms.push_back(alarm);
+            }
+            Row::End { rows } => {
+                self.close()?;
+                self.said = Some(rows);
+            }
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, head: Head) -> Result<(), Corrupt> {
+        if head.version > VERSION || head.level > LEVEL {
+            return Err(Corrupt::TooNew { version: head.version, level: head.level });
+        }
+        let mut keys = KeyTable::default();
+        keys.set_next(head.keys_next);
+        self.state = State {
+            keys,
+            level: head.level,
+            cluster_id: head.cluster_id,
+            incarnation: head.incarnation,
+            clock: head.clock,
+            leader: head.leader,
+            masters: head.masters,
+            agents_made: head.agents_made,
+            settled_next: head.settled_next,
+            alarms: VecDeque::new(),
+            ..State::default()
+        };
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Corrupt> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let agent = open.agent()?;
+        for record in agent.pending.values() {
+            self.state.operations.insert_mut(record.operation_id.clone(), Arc::clone(record));
+        }
+        let (id, checkpoint_id) = (agent.id.clone(), agent.checkpoint_id.clone());
+        self.state.by_checkpoint.insert_mut(checkpoint_id, id.clone());
+        self.state.agents.insert_mut(id, Arc::new(agent));
+        Ok(())
+    }
+}
+
+impl OpenAgent {
+    fn agent(self) -> Result<Agent, Corrupt> {
+        let Self { row, confirmed, pending } = self;
+        let agent_id = row.id.clone();
+        let inconsistent = |reason: String| Corrupt::Inconsistent { agent_id, reason };
+        let given = (row.confirmed_seq.0.saturating_add(1)..row.next_seq.0).map(Seq);
+        if !pending.keys().copied().eq(given) {
+            return Err(inconsistent("its orders are not dense".to_owned()));
+        }
+        let confirmed = Resources::from(confirmed);
+        let open = pending.values().filter(|record| !record.is_settled());
+        let (total, failed) = fold(&confirmed, open.map(|record| &record.operation));
+        if !failed.is_empty() {
+            return Err(inconsistent(format!("{} orders do not fold", failed.len())));
+        }
+        Ok(Agent {
+            id: row.id,
+            checkpoint_id: row.checkpoint_id,
+            boot_counter: row.boot_counter,
+            base: row.info.resources.iter().cloned().collect(),
+            info: row.info,
+            status: row.status,
+            registered_at: row.registered_at,
+            reregistered_at: row.reregistered_at,
+            confirmed,
+            confirmed_seq: row.confirmed_seq,
+            pending,
+            total,
+            next_seq: row.next_seq,
+            resource_version: row.resource_version,
+            unavailable: row.unavailable,
+        })
+    }
+}

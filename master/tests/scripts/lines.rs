@@ -1,0 +1,200 @@
+//! Lines of scripts: words, and what stands behind `name=`. From them commands are made:
+//!
+//! ```text
+//! form CLUSTER                       office MASTER ADDRESS TERM
+//! register WORKDIR declares=LIST [boot=N] [id=AGENT] [host=NAME] [applied=SEQ] [holds=LIST]
+//!          [settled=SEQ:OP[!reason],…] [fence=CLUSTER/INCARNATION/TERM]
+//! reserve|unreserve|create|destroy AGENT OP LIST [from=LIST]
+//! grow|shrink AGENT OP VOLUME by=AMOUNT
+//! transact TX AGENT VERB LIST [by=…] | AGENT VERB LIST …
+//! confirm AGENT UPTO [SEQ!reason …]  diverge AGENT foreign=LIST missing=LIST
+//! ```
+//! Any of them with `as=PRINCIPAL`, `key=KEY`, `if=AGENT:VERSION,…`. `_` in a reason is a blank.
+
+use std::collections::BTreeMap;
+
+use resources::collection::Resources;
+use resources::id::{
+    AgentId, CheckpointId, ClusterId, Incarnation, MasterId, OperationId, Principal, Seq, Term,
+};
+use resources::message::{AgentInfo, Fence, Outcome, Registration, Settled};
+use resources::operation::Operation;
+
+use master::state::command::{Command, CommandKind, IdempotencyKey, SourceAddr};
+use master::state::transactions::{Member, TransactionId};
+
+use super::notation::{amount, list};
+
+/// A line in parts: its words, and what stands behind `name=`.
+pub(crate) struct Line<'a> {
+    pub(crate) words: Vec<&'a str>,
+    pub(crate) named: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn new(line: &'a str) -> Self {
+        let is_named = |word: &&str| word.split_once('=').is_some_and(|(n, _)| is_name(n));
+        let (named, words) = line.split_whitespace().partition::<Vec<_>, _>(is_named);
+        let named = named.into_iter().map(|word| word.split_once('=').unwrap()).collect();
+        Self { words, named }
+    }
+    fn number(&self, name: &str, default: u64) -> u64 {
+        self.named.get(name).map_or(default, |text| text.parse().unwrap())
+    }
+    fn text(&self, name: &str) -> &str {
+        self.named.get(name).copied().unwrap_or_default()
+    }
+    pub(crate) fn principal(&self) -> Option<Principal> {
+        self.named.get("as").map(|name| Principal::new(*name))
+    }
+    pub(crate) fn key(&self) -> Option<IdempotencyKey> {
+        self.named.get("key").map(|key| IdempotencyKey::parse(*key).unwrap())
+    }
+    pub(crate) fn versions(&self) -> BTreeMap<AgentId, u64> {
+        let pairs = self.text("if").split(',').filter_map(|pair| pair.rsplit_once(':'));
+        pairs.map(|(id, version)| (AgentId::parse(id).unwrap(), version.parse().unwrap())).collect()
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_lowercase())
+}
+
+/// The command of a line.
+pub(crate) fn command(text: &str) -> Command {
+    let line = Line::new(text);
+    Command {
+        principal: line.principal(),
+        source: SourceAddr("script".to_owned()),
+        key: line.key(),
+        if_versions: line.versions(),
+        kind: if line.words[0] == "transact" { transaction(text) } else { kind(&line) },
+    }
+}
+
+fn transaction(text: &str) -> CommandKind {
+    let id = Line::new(text).words[1].to_owned();
+    let members = members(text, 2).into_iter().zip(1..).map(|((agent_id, operation), number)| {
+        let operation_id = OperationId::parse(format!("{id}.{number}")).unwrap();
+        Member { agent_id, operation_id, operation }
+    });
+    let transaction_id = TransactionId::parse(&*id).unwrap();
+    CommandKind::Transact { transaction_id, members: members.collect() }
+}
+
+/// `AGENT VERB LIST … | AGENT VERB LIST …` behind the first words.
+pub(crate) fn members(text: &str, skipped: usize) -> Vec<(AgentId, Operation)> {
+    let members = text.split(" | ").zip(0..).map(|(member, at)| {
+        let line = Line::new(member);
+        let words = if at == 0 { &line.words[skipped..] } else { &line.words[..] };
+        let [agent_id, verb, list] = words else { return None };
+        Some((AgentId::parse(*agent_id).unwrap(), operation(verb, list, &line)))
+    });
+    members.flatten().collect()
+}
+
+fn kind(line: &Line<'_>) -> CommandKind {
+    let word = |at: usize| line.words[at];
+    let agent_id = || AgentId::parse(word(1)).unwrap();
+    match word(0) {
+        "form" => CommandKind::FormCluster { cluster_id: ClusterId::parse(word(1)).unwrap() },
+        "office" => CommandKind::TakeOffice {
+            master_id: MasterId(word(1).parse().unwrap()),
+            advertise: word(2).to_owned(),
+            term: Term(word(3).parse().unwrap()),
+        },
+        "register" => CommandKind::RegisterAgent(Box::new(registration(word(1), line))),
+        "confirm" => CommandKind::Confirm {
+            agent_id: agent_id(),
+            upto: Seq(word(2).parse().unwrap()),
+            exceptions: line.words[3..].iter().map(|word| failure(word)).collect(),
+        },
+        "diverge" => CommandKind::RecordDivergence {
+            agent_id: agent_id(),
+            foreign: list(line.text("foreign")),
+            missing: list(line.text("missing")),
+        },
+        name => CommandKind::Operate {
+            agent_id: agent_id(),
+            operation_id: OperationId::parse(word(2)).unwrap(),
+            operation: operation(name, word(3), line),
+        },
+    }
+}
+
+/// The operation of a verb on resources.
+pub(crate) fn operation(verb: &str, resources: &str, line: &Line<'_>) -> Operation {
+    let mut resources = list(if resources == "nothing" { "" } else { resources });
+    match verb {
+        "reserve" => Operation::Reserve { resources, source: list(line.text("from")) },
+        "unreserve" => Operation::Unreserve { resources },
+        "create" => Operation::Create { volumes: resources },
+        "destroy" => Operation::Destroy { volumes: resources },
+        "grow" => {
+            let (volume, addition) = (resources.remove(0), list(line.text("by")).remove(0));
+            Operation::Grow { volume, addition }
+        }
+        "shrink" => {
+            Operation::Shrink { volume: resources.remove(0), subtract: amount(line.text("by")) }
+        }
+        other => panic!("no such command: {other}"),
+    }
+}
+
+pub(crate) fn failure(word: &str) -> (Seq, String) {
+    let (seq, reason) = word.split_once('!').unwrap();
+    (Seq(seq.parse().unwrap()), reason.replace('_', " "))
+}
+
+/// A registration as a script writes it.
+pub(crate) fn registration(work_dir: &str, line: &Line<'_>) -> Registration {
+    let declares = list(line.named["declares"]);
+    let holds: Resources = match line.named.get("holds") {
+        Some(holds) => list(holds).into_iter().collect(),
+        None => declares.iter().cloned().collect(),
+    };
+    let host = line.named.get("host").copied().unwrap_or("h1");
+    let fence = line.named.get("fence").map(|text| {
+        let parts: Vec<&str> = text.split('/').collect();
+        Fence {
+            cluster_id: ClusterId::parse(parts[0]).unwrap(),
+            incarnation: Incarnation(parts[1].parse().unwrap()),
+            term: Term(parts[2].parse().unwrap()),
+        }
+    });
+    Registration {
+        checkpoint_id: CheckpointId::parse(work_dir).unwrap(),
+        boot_counter: line.number("boot", 1),
+        agent_id: line.named.get("id").map(|id| AgentId::parse(*id).unwrap()),
+        fence,
+        info: AgentInfo {
+            hostname: host.to_owned(),
+            host: host.to_owned(),
+            port: 5051,
+            version: "0.1.0".to_owned(),
+            attributes: Vec::new(),
+            resources: declares,
+        },
+        applied_seq: Seq(line.number("applied", 0)),
+        resources_digest: holds.digest(),
+        settled: settled(line.named.get("settled").unwrap_or(&"")),
+        unavailable: Vec::new(),
+    }
+}
+
+fn settled(text: &str) -> Vec<Settled> {
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    let parts = parts.map(|part| {
+        let (seq, rest) = part.split_once(':').unwrap();
+        let (operation_id, outcome) = match rest.split_once('!') {
+            None => (rest, Outcome::Finished),
+            Some((id, reason)) => (id, Outcome::Failed { reason: reason.replace('_', " ") }),
+        };
+        Settled {
+            seq: Seq(seq.parse().unwrap()),
+            operation_id: OperationId::parse(operation_id).unwrap(),
+            outcome,
+        }
+    });
+    parts.collect()
+}
