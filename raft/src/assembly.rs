@@ -1,5 +1,5 @@
 //! How a node comes to life: files, checks, consensus core, listener, tasks, in this order; and
-//! how what was started is stopped. Must not know what is replicated. Next: `bootstrap.rs`.
+//! how what was started is stopped. Must not know what is replicated. Next: `self_test.rs`.
 
 use std::io;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::bootstrap::{self, Files};
 use crate::config::NodeConfig;
 use crate::env::{Environment, Listener};
 use crate::error::StartError;
+use crate::failover::{Counts, Failover, Prober};
 use crate::leadership::{Heard, Leadership, Watcher};
 use crate::log_store::LogStore;
 use crate::machine::Machine;
@@ -20,8 +21,11 @@ use crate::network::{self, Dialer, Handshake, PeerService};
 use crate::node::{Inner, Node};
 use crate::reads::Barrier;
 use crate::runtime;
+use crate::self_test;
 use crate::snapshot::SnapshotStore;
 use crate::state_machine::StateMachine;
+use crate::status::Timing;
+use crate::supervisor::Supervisor;
 use crate::types::Raft;
 use crate::upkeep::Upkeep;
 
@@ -60,6 +64,9 @@ impl<M: Machine> Node<M> {
         environment: &Environment,
         files: &Files,
     ) -> Result<Self, StartError> {
+        let timing = self_test::timing(environment, &config).await?;
+        let Timing { heartbeat, election_timeout, .. } = timing;
+        let config = NodeConfig { heartbeat, election_timeout, ..config };
         let consensus =
             config.consensus().map_err(|e| StartError::Config { reason: e.to_string() })?;
         let snapshots = Arc::new(SnapshotStore::open(environment, &files.snapshot)?);
@@ -90,7 +97,7 @@ impl<M: Machine> Node<M> {
                 return Err(error);
             }
         };
-        let parts = Parts { raft, log, snapshots, state, handshake, listener };
+        let parts = Parts { timing, raft, log, snapshots, state, handshake, listener };
         let node = Self::run(config, environment, parts);
         if let Err(error) = bootstrap::form(node.raft(), &identity).await {
             node.shutdown().await;
@@ -101,7 +108,7 @@ impl<M: Machine> Node<M> {
 
     /// Starts the tasks of a node whose parts are all there.
     fn run(config: NodeConfig, environment: &Environment, parts: Parts<M>) -> Self {
-        let Parts { raft, log, snapshots, state, handshake, listener } = parts;
+        let Parts { timing, raft, log, snapshots, state, handshake, listener } = parts;
         let closing = CancellationToken::new();
         let timeout = config.election_timeout_max();
         let heard = Arc::new(Heard::default());
@@ -109,7 +116,22 @@ impl<M: Machine> Node<M> {
         let (barrier, serving_reads) = Barrier::new(raft.clone(), timeout * 2);
         let watcher =
             Watcher { heard: heard.clone(), timeout, announced, closing: closing.clone() };
-        let service = PeerService { raft: raft.clone(), handshake: handshake.clone(), heard };
+        let counts = Arc::new(Counts::default());
+        let failover = Arc::new(Failover {
+            id: config.id.0,
+            raft: raft.clone(),
+            log: log.clone(),
+            lines: Arc::default(),
+            heard: heard.clone(),
+            prober: Prober::new(environment.network.clone(), handshake.clone()),
+            counts: counts.clone(),
+        });
+        let service = PeerService {
+            raft: raft.clone(),
+            handshake: handshake.clone(),
+            heard,
+            failover: failover.clone(),
+        };
         let upkeep = Upkeep {
             raft: raft.clone(),
             log: log.clone(),
@@ -118,14 +140,19 @@ impl<M: Machine> Node<M> {
             closing: closing.clone(),
         };
         let message_bytes = config.limits.message_bytes;
+        let serving = network::serve(listener, service, message_bytes, closing.clone());
+        let supervisor = Supervisor { closing: closing.clone(), fatal: environment.fatal.clone() };
         let tasks = vec![
-            tokio::spawn(network::serve(listener, service, message_bytes, closing.clone())),
-            tokio::spawn(watcher.run::<M>(raft.server_metrics())),
-            tokio::spawn(until_closing(serving_reads, closing.clone())),
-            tokio::spawn(until_closing(upkeep.run(), closing.clone())),
+            supervisor.spawn("peer listener", serving),
+            supervisor.spawn("leadership", watcher.run::<M>(raft.server_metrics())),
+            supervisor.spawn_endless("reads", serving_reads),
+            supervisor.spawn_endless("upkeep", upkeep.run()),
+            supervisor.spawn_endless("failover", failover.run()),
         ];
         let inner = Inner {
             config,
+            timing,
+            failover: counts,
             raft,
             log,
             snapshots,
@@ -140,12 +167,9 @@ impl<M: Machine> Node<M> {
     }
 }
 
-async fn until_closing(task: impl Future<Output = ()>, closing: CancellationToken) {
-    closing.run_until_cancelled(task).await;
-}
-
 /// What a node is made of.
 struct Parts<M: Machine> {
+    timing: Timing,
     raft: Raft<M>,
     log: LogStore<M>,
     snapshots: Arc<SnapshotStore>,

@@ -1,5 +1,5 @@
 //! The first start of a directory and every later one: whose it is, and how a new cluster gets
-//! its members. Must not know the machine's state. Next: `node.rs`.
+//! its members. Must not know the machine's state. Next: `supervisor.rs`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -39,6 +39,14 @@ pub trait Network: Send + Sync + 'static {
     /// # Errors
     /// Whatever the network says.
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Socket>>>;
+    /// Connects in order to learn whether anybody listens there. For the real network that is
+    /// the same; a simulation may answer late, or lie.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` when nobody listens, which counts as the death of the process.
+    fn knock(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Socket>>> {
+        self.connect(address)
+    }
 }
 
 /// Accepts byte streams.
@@ -78,10 +86,19 @@ pub trait Disk: Send + Sync + 'static {
     /// # Errors
     /// Whatever the system says.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file. A power cut may bring it back.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn remove(&self, path: &Path) -> io::Result<()>;
     /// Time that passes before a commit. Real disks take their own time; a simulated one says
     /// here how long, since its calls return at once.
     fn latency(&self) -> Duration {
         Duration::ZERO
+    }
+    /// Time of one small synced write, where it is known. Real disks are measured at each start.
+    fn known_sync(&self) -> Option<Duration> {
+        None
     }
 }
 

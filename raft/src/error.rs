@@ -170,4 +170,7 @@ pub enum FatalError {
     /// The consensus core stopped by itself.
     #[error("consensus stopped: {0}")]
     Consensus(String),
+    /// A task without which a node is only half alive ended by itself.
+    #[error("the task '{0}' ended")]
+    Task(&'static str),
 }

@@ -27,14 +27,15 @@ pub enum Leadership {
         /// Its term.
         term: Term,
     },
-    /// Another node leads, and was heard of within the longest election timeout.
+    /// Another node leads, was heard of within the longest election timeout, and has not been
+    /// found dead since.
     Following {
         /// The leader.
         leader: MasterId,
         /// Its term.
         term: Term,
     },
-    /// No leader is known, or the last one has been silent for too long.
+    /// No leader is known, or the last one was found dead or has been silent for too long.
     Unknown {
         /// The newest term that this node knows.
         term: Term,
@@ -61,24 +62,34 @@ impl fmt::Display for Leadership {
     }
 }
 
-/// When a leader's message last came in.
+/// When a leader's message last came in, from which process, and whether that process was found
+/// dead after it.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     last: Mutex<Option<Sign>>,
     awaited: AtomicBool,
     came: Notify,
+    given_up: Notify,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Sign {
     term: u64,
     leader: u64,
+    boot: u64,
     at: Instant,
+    is_given_up: bool,
+}
+
+impl Sign {
+    fn is_of(&self, vote: &Vote) -> bool {
+        self.term == vote.leader_id().term() && self.leader == *vote.leader_id().node_id()
+    }
 }
 
 impl Heard {
-    /// Notes a message of the leader whose vote this is.
-    pub(crate) fn note(&self, vote: &Vote) {
+    /// Notes a message of the leader whose vote this is, sent by its process `boot`.
+    pub(crate) fn note(&self, vote: &Vote, boot: u64) {
         if !vote.is_committed() {
             return;
         }
@@ -88,7 +99,8 @@ impl Heard {
             if last.is_some_and(|last| last.term > term) {
                 return;
             }
-            *last = Some(Sign { term, leader, at: Instant::now() });
+            let at = Instant::now();
+            *last = Some(Sign { term, leader, boot, at, is_given_up: false });
         }
         // Thousands of messages a second: wake the watcher only when it waits for one.
         if self.awaited.swap(false, Ordering::AcqRel) {
@@ -96,9 +108,29 @@ impl Heard {
         }
     }
 
-    fn deadline(&self, term: u64, leader: u64, timeout: Duration) -> Option<Instant> {
+    /// The process that was last heard under this vote.
+    pub(crate) fn boot_of(&self, vote: &Vote) -> Option<u64> {
+        (*self.last.lock()).filter(|sign| sign.is_of(vote)).map(|sign| sign.boot)
+    }
+
+    /// Notes that the process behind this vote was found dead; its next message says otherwise.
+    /// Returns whether that is news.
+    pub(crate) fn give_up(&self, vote: &Vote) -> bool {
+        let mut last = self.last.lock();
+        let Some(sign) = last.as_mut().filter(|sign| sign.is_of(vote)) else { return false };
+        let is_news = !std::mem::replace(&mut sign.is_given_up, true);
+        self.given_up.notify_one();
+        is_news
+    }
+
+    /// Whether the process behind this vote was found dead and has not been heard since.
+    pub(crate) fn is_given_up(&self, vote: &Vote) -> bool {
+        self.last.lock().is_some_and(|sign| sign.is_of(vote) && sign.is_given_up)
+    }
+
+    fn deadline(&self, vote: &Vote, timeout: Duration) -> Option<Instant> {
         let sign = (*self.last.lock())?;
-        (sign.term == term && sign.leader == leader).then(|| sign.at + timeout)
+        (sign.is_of(vote) && !sign.is_given_up).then(|| sign.at + timeout)
     }
 }
 
@@ -131,6 +163,7 @@ impl Watcher {
                 biased;
                 () = self.closing.cancelled() => break,
                 changed = metrics.changed() => if changed.is_err() { break },
+                () = heard.given_up.notified() => {}
                 () = expired => {}
             }
         }
@@ -161,7 +194,7 @@ fn judge<M: Machine>(
         return (Leadership::Leading { term: Term(term) }, None);
     }
     let leader = metrics.current_leader.filter(|leader| *leader != metrics.id);
-    let deadline = leader.and_then(|leader| heard.deadline(term, leader, timeout));
+    let deadline = leader.and_then(|_| heard.deadline(&metrics.vote, timeout));
     match (leader, deadline) {
         (Some(leader), Some(deadline)) if deadline > Instant::now() => {
             let following = Leadership::Following { leader: MasterId(leader), term: Term(term) };

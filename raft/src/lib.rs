@@ -6,8 +6,8 @@
 //! Reading order: [`machine`] (what a caller implements), [`node`] (what a caller uses),
 //! [`config`], [`error`], [`status`], [`leadership`], [`env`] (clock, disk, sockets and threads as
 //! traits, so that a simulation runs the same code), then the inside: `assembly` and
-//! `bootstrap` (how a node starts), `types`, `codec`,
-//! `database`, `log_store` and `log_writer`, `snapshot`, `state_machine`, `reads`, `upkeep`,
+//! `self_test` and `bootstrap` (how a node starts), `supervisor`, `types`, `codec`, `database`,
+//! `log_store` and `log_writer`, `snapshot`, `state_machine`, `reads`, `failover`, `upkeep`,
 //! `network`, and [`runtime`].
 
 pub mod machine;
@@ -24,12 +24,15 @@ mod assembly;
 mod bootstrap;
 mod codec;
 mod database;
+mod failover;
 mod log_store;
 mod log_writer;
 mod network;
 mod reads;
+mod self_test;
 mod snapshot;
 mod state_machine;
+mod supervisor;
 mod types;
 mod upkeep;
 
@@ -42,4 +45,4 @@ pub use error::{ClusterIdError, FatalError, ProposeError, StartError};
 pub use leadership::Leadership;
 pub use machine::{AppliedBatch, Batch, Chunk, Committed, CorruptSnapshot, Machine};
 pub use node::Node;
-pub use status::{PeerStatus, Status};
+pub use status::{FailoverCounts, PeerStatus, Status, Timing};

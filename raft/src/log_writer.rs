@@ -43,6 +43,8 @@ pub(crate) enum Change<M: Machine> {
         flushed: IOFlushed<Types<M>>,
     },
     Vote(Vec<u8>),
+    /// A vote that became a leadership. Rides with the next transaction.
+    Elected(Vec<u8>),
     /// Drops `first` and everything after it.
     Truncate {
         first: u64,
@@ -75,6 +77,8 @@ pub(crate) struct Writer<M: Machine> {
     pub(crate) times: Arc<Mutex<CommitTimes>>,
     /// The newest committed position that no transaction has carried yet.
     pub(crate) committed: Option<Vec<u8>>,
+    /// The leadership that no transaction has carried yet.
+    pub(crate) elected: Option<Vec<u8>>,
 }
 
 impl<M: Machine> Writer<M> {
@@ -139,14 +143,23 @@ impl<M: Machine> Writer<M> {
         result
     }
 
-    /// A committed position alone is not worth a sync.
+    /// What a restart can do without is not worth a sync of its own.
     fn keep_for_later(&mut self, request: Request<M>) -> Option<Request<M>> {
         match request.change {
             Change::Committed(id) => {
                 self.committed = Some(id);
                 None
             }
-            change => Some(Request { change, ..request }),
+            Change::Elected(vote) => {
+                self.elected = Some(vote);
+                None
+            }
+            change => {
+                if matches!(change, Change::Vote(_)) {
+                    self.elected = None;
+                }
+                Some(Request { change, ..request })
+            }
         }
     }
 
@@ -175,18 +188,22 @@ impl<M: Machine> Writer<M> {
                         put(PURGED, id)?;
                     }
                     Change::Identity(identity) => put(IDENTITY, identity)?,
-                    Change::Committed(_) | Change::Close => {}
+                    Change::Committed(_) | Change::Elected(_) | Change::Close => {}
                 }
             }
             if let Some(committed) = self.committed.take() {
                 put(COMMITTED, &committed)?;
+            }
+            // After the votes of the requests: those that came after it have replaced it.
+            if let Some(elected) = self.elected.take() {
+                put(VOTE, &elected)?;
             }
         }
         transaction.commit().map_err(io_error)
     }
 
     fn close(mut self) -> io::Result<()> {
-        if self.committed.is_some() {
+        if self.committed.is_some() || self.elected.is_some() {
             self.write(&[])?;
         }
         self.database.close().map_err(io_error)
@@ -198,6 +215,7 @@ impl<M: Machine> Request<M> {
         match &self.change {
             Change::Append { rows, .. } => rows.iter().map(|(_, row)| row.len()).sum(),
             Change::Vote(_)
+            | Change::Elected(_)
             | Change::Truncate { .. }
             | Change::Purge { .. }
             | Change::Committed(_)

@@ -18,6 +18,7 @@ use crate::assembly;
 use crate::codec;
 use crate::config::NodeConfig;
 use crate::error::{ClusterIdError, ProposeError};
+use crate::failover::Counts;
 use crate::leadership::Leadership;
 use crate::log_store::LogStore;
 use crate::machine::{AppliedBatch, Batch, Committed, Machine};
@@ -25,7 +26,7 @@ use crate::network::Handshake;
 use crate::reads::{Barrier, not_leading};
 use crate::snapshot::SnapshotStore;
 use crate::state_machine::StateMachine;
-use crate::status::{PeerStatus, Status};
+use crate::status::{PeerStatus, Status, Timing};
 use crate::types::{LogId, Proposal, Raft};
 
 /// This process's replica. Clones are handles on the same one.
@@ -42,6 +43,8 @@ impl<M: Machine> Clone for Node<M> {
 /// What all handles share.
 pub(crate) struct Inner<M: Machine> {
     pub(crate) config: NodeConfig,
+    pub(crate) timing: Timing,
+    pub(crate) failover: Arc<Counts>,
     pub(crate) raft: Raft<M>,
     pub(crate) log: LogStore<M>,
     pub(crate) snapshots: Arc<SnapshotStore>,
@@ -199,8 +202,8 @@ impl<M: Machine> Node<M> {
         self.inner.state.install_sink(term.0, f).ok_or(ProposeError::NotLeader { leader: None })
     }
 
-    /// Hands leadership to `to`, or to the voter with the longest known log, and waits until
-    /// this node no longer leads.
+    /// Hands leadership to `to`, or to the voter that answers and has the longest known log, and
+    /// waits until this node no longer leads.
     ///
     /// # Errors
     /// `NotLeader` when this node does not lead, `NoQuorum` when there is nobody to lead instead,
@@ -238,11 +241,15 @@ impl<M: Machine> Node<M> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let matched = metrics.replication.as_ref()?;
+        let answered = metrics.heartbeat.as_ref()?;
+        let timeout = self.inner.config.election_timeout_max();
+        let is_answering =
+            |id: &u64| answered.get(id).copied().flatten().is_some_and(|at| at.elapsed() < timeout);
         metrics
             .membership_config
             .voter_ids()
             .filter(|id| *id != self.inner.config.id.0)
-            .max_by_key(|id| matched.get(id).copied().flatten().map(|log_id| log_id.index))
+            .max_by_key(|id| (is_answering(id), matched.get(id).copied().flatten()))
     }
 
     /// Builds a snapshot now and waits until it is durable.
@@ -342,6 +349,8 @@ impl<M: Machine> Node<M> {
                 metrics.last_quorum_acked.map(|at| at.elapsed())
             },
             cluster_id: inner.handshake.cluster_id(),
+            timing: inner.timing,
+            failover: inner.failover.read(),
         }
     }
 

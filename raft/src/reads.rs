@@ -1,6 +1,6 @@
 //! Linearizable reads: a round of the leader's heartbeats proves that it still led when the read
 //! began (ReadIndex, Raft dissertation §6.4). Never a lease: fast failover gives leases up.
-//! Must not know what is read. Next: `upkeep.rs`.
+//! Must not know what is read. Next: `failover.rs`.
 
 use std::time::Duration;
 

@@ -95,6 +95,21 @@ fn chain<R: serde::Serialize>(previous: &Checksum, batch: &[u8], responses: &[R]
     hash.finalize().into()
 }
 
+/// The library's worker would vanish on a panic and leave a core that leads and applies nothing.
+struct PanicWatch<'a, M: Machine> {
+    index: u64,
+    shared: &'a Shared<M>,
+}
+
+impl<M: Machine> Drop for PanicWatch<'_, M> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (index, reason) = (self.index, "the machine panicked".to_owned());
+            self.shared.fatal.fatal(&FatalError::Apply { index, reason });
+        }
+    }
+}
+
 impl<M: Machine> Clone for StateMachine<M> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
@@ -229,8 +244,11 @@ impl<M: Machine> RaftStateMachine<Types<M>> for StateMachine<M> {
     {
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
-            let applied = self.shared.cell.lock().apply(&entry);
-            let responses = applied.map_err(|error| self.fail(error))?;
+            let responses = {
+                let watch = PanicWatch { index: entry.log_id.index, shared: &self.shared };
+                let applied = watch.shared.cell.lock().apply(&entry);
+                applied.map_err(|error| self.fail(error))?
+            };
             self.shared.applied.send_replace(Some(entry.log_id));
             if let Some(responder) = responder {
                 responder.send(responses);

@@ -35,6 +35,38 @@ pub struct Status {
     pub last_quorum_ack: Option<Duration>,
     /// The cluster id, once known.
     pub cluster_id: Option<String>,
+    /// The timing in force.
+    pub timing: Timing,
+    /// What was done about leaders whose connections ended.
+    pub failover: FailoverCounts,
+}
+
+/// Intervals that hold for this start, after the disk was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Interval of the leader's heartbeats.
+    pub heartbeat: Duration,
+    /// Shortest election timeout; the longest is twice it.
+    pub election_timeout: Duration,
+    /// 99th percentile of the small synced writes with which the disk was measured.
+    pub sync_p99: Duration,
+}
+
+/// What this node did since its start about leaders whose connections ended (see
+/// `failover.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FailoverCounts {
+    /// Probes that found the leader's process dead.
+    pub found_dead: u64,
+    /// Probes that found it alive.
+    pub found_alive: u64,
+    /// Probes that proved neither.
+    pub found_unknown: u64,
+    /// Leaderships on which this node gave up its lease.
+    pub leases_released: u64,
+    /// Elections that it stood for without waiting for a timeout. One that no quorum wanted
+    /// counts, too, and leaves the term as it was.
+    pub fast_elections: u64,
 }
 
 /// Another member, as this node sees it.

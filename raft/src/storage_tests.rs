@@ -114,6 +114,35 @@ async fn everything_survives_a_reopen() {
     assert_eq!(entries.iter().map(RaftEntry::index).collect::<Vec<_>>(), [3, 4, 5, 6, 7, 8]);
 }
 
+/// A leadership waits for the next commit; it neither gets lost nor replaces a later vote.
+#[tokio::test]
+async fn leadership_rides_with_the_next_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let reopened = |log: LogStore<Sum>| async {
+        log.close().await.unwrap();
+        drop(log);
+        open_log(&dir, &Limits::default())
+    };
+    let mut log = open_log(&dir, &Limits::default());
+    log.save_vote(&Vote::new(3, 2)).await.unwrap();
+    log.save_vote(&Vote::new_committed(3, 2)).await.unwrap();
+    assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new_committed(3, 2)));
+    let mut log = reopened(log).await;
+    assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new_committed(3, 2)));
+
+    log.save_vote(&Vote::new(4, 1)).await.unwrap();
+    log.save_vote(&Vote::new_committed(4, 1)).await.unwrap();
+    log.save_vote(&Vote::new(5, 3)).await.unwrap();
+    append(&mut log, vec![entry(0, 10)]).await;
+    let mut log = reopened(log).await;
+    assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new(5, 3)));
+
+    // Nobody voted for this one here: it must be durable on return.
+    log.save_vote(&Vote::new_committed(6, 1)).await.unwrap();
+    let mut log = reopened(log).await;
+    assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new_committed(6, 1)));
+}
+
 #[tokio::test]
 async fn messages_are_bounded_by_bytes_but_never_empty() {
     let dir = tempfile::tempdir().unwrap();

@@ -90,6 +90,9 @@ impl Disk for OsDisk {
         fs::rename(from, to)?;
         sync_parent(to)
     }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {

@@ -88,8 +88,8 @@ impl Handshake {
         metadata.insert_bin(key(), MetadataValue::from_bytes(&self.hello(to).encode_to_vec()));
     }
 
-    /// Checks the hello of a call or an answer, and remembers it.
-    pub(crate) fn check(&self, metadata: &MetadataMap) -> Result<(), Status> {
+    /// Checks the hello of a call or an answer, remembers it, and tells who it was.
+    pub(crate) fn check(&self, metadata: &MetadataMap) -> Result<wire::Hello, Status> {
         let hello = metadata
             .get_bin(key())
             .and_then(|value| value.to_bytes().ok())
@@ -100,8 +100,8 @@ impl Handshake {
         };
         match checked {
             Ok(hello) => {
-                self.met.lock().insert(hello.node, hello);
-                Ok(())
+                self.met.lock().insert(hello.node, hello.clone());
+                Ok(hello)
             }
             Err(mismatch) => {
                 let text = mismatch.to_string();

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use openraft::raft::AppendEntriesRequest;
 use openraft::storage::Snapshot;
+use openraft::vote::RaftLeaderId;
 use proto::holdfast::raft as wire;
 use proto::holdfast::raft::raft_service_server::{RaftService, RaftServiceServer};
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use super::socket::incoming;
 use super::{CONNECTION_WINDOW, Handshake, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, STREAM_WINDOW};
 use crate::codec;
 use crate::env::Listener;
+use crate::failover::{Failover, Incarnation, Line};
 use crate::leadership::Heard;
 use crate::machine::Machine;
 use crate::snapshot::{Head, Image, Source, Verifier};
@@ -30,6 +32,13 @@ pub(crate) struct PeerService<M: Machine> {
     pub(crate) raft: Raft<M>,
     pub(crate) handshake: Arc<Handshake>,
     pub(crate) heard: Arc<Heard>,
+    pub(crate) failover: Arc<Failover<M>>,
+}
+
+/// A peer's process, and the connection on which it calls.
+struct Caller {
+    boot: u64,
+    line: Line,
 }
 
 /// Serves peers until `closing`.
@@ -39,6 +48,7 @@ pub(crate) async fn serve<M: Machine>(
     message_bytes: usize,
     closing: CancellationToken,
 ) {
+    let lines = service.failover.lines.clone();
     let service = RaftServiceServer::new(service)
         .max_decoding_message_size(message_bytes)
         .max_encoding_message_size(message_bytes);
@@ -49,7 +59,7 @@ pub(crate) async fn serve<M: Machine>(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .add_service(service)
         .serve_with_incoming_shutdown(
-            incoming(listener, closing.clone()),
+            incoming(listener, lines, closing.clone()),
             closing.cancelled_owned(),
         )
         .await;
@@ -73,14 +83,23 @@ impl<M: Machine> PeerService<M> {
         response
     }
 
+    /// Checks who calls, and notes that its process has this connection.
+    fn admit<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let hello = self.handshake.check(request.metadata())?;
+        let line = request.extensions().get::<Line>().expect("each connection has its line");
+        line.claim(Incarnation { node: hello.node, boot: hello.boot });
+        Ok(Caller { boot: hello.boot, line: line.clone() })
+    }
+
     /// The requests of one stream. An unreadable one ends the stream: to skip it would leave a
     /// gap in the middle of the pipeline.
     fn requests(
         &self,
         input: Streaming<wire::AppendRequest>,
+        caller: Caller,
     ) -> impl Stream<Item = AppendEntries<M>> + Send + use<M> {
         let heard = self.heard.clone();
-        stream::unfold((input, heard), |(mut input, heard)| async move {
+        stream::unfold((input, heard, caller), |(mut input, heard, caller)| async move {
             let message = match input.message().await {
                 Ok(message) => message?,
                 Err(status) => {
@@ -90,8 +109,11 @@ impl<M: Machine> PeerService<M> {
             };
             match codec::append_from_wire::<M>(message) {
                 Ok(request) => {
-                    heard.note(&request.vote);
-                    Some((request, (input, heard)))
+                    // What a dead process sent last is no sign of its life.
+                    if caller.line.is_open() {
+                        heard.note(&request.vote, caller.boot);
+                    }
+                    Some((request, (input, heard, caller)))
                 }
                 Err(error) => {
                     tracing::error!(%error, "a peer sent entries that cannot be read");
@@ -104,6 +126,7 @@ impl<M: Machine> PeerService<M> {
 
 #[tonic::async_trait]
 impl<M: Machine> RaftService for PeerService<M> {
+    /// Not a call of a leader, so its connection is not noted: it ends with the answer.
     async fn greet(&self, request: Request<wire::Hello>) -> Result<Response<wire::Hello>, Status> {
         self.handshake.check(request.metadata())?;
         Ok(self.answer(self.handshake.hello(0)))
@@ -116,8 +139,8 @@ impl<M: Machine> RaftService for PeerService<M> {
         &self,
         request: Request<Streaming<wire::AppendRequest>>,
     ) -> Result<Response<Self::StreamAppendStream>, Status> {
-        self.handshake.check(request.metadata())?;
-        let results = self.raft.stream_append(self.requests(request.into_inner()));
+        let caller = self.admit(&request)?;
+        let results = self.raft.stream_append(self.requests(request.into_inner(), caller));
         let answers = results.map(|result| match result {
             Ok(result) => Ok(codec::appended_to_wire::<M>(&result)),
             Err(fatal) => Err(stopped(fatal)),
@@ -129,8 +152,12 @@ impl<M: Machine> RaftService for PeerService<M> {
         &self,
         request: Request<wire::VoteRequest>,
     ) -> Result<Response<wire::VoteResponse>, Status> {
-        self.handshake.check(request.metadata())?;
+        self.admit(&request)?;
         let request = codec::vote_request_from_wire::<M>(request.get_ref()).map_err(invalid)?;
+        // A transfer is authorised by the living leader.
+        if !request.leadership_transfer {
+            self.failover.before_vote(request.vote.leader_id().term()).await;
+        }
         let response = self.raft.vote(request).await.map_err(stopped)?;
         Ok(self.answer(codec::vote_response_to_wire::<M>(&response)))
     }
@@ -139,8 +166,9 @@ impl<M: Machine> RaftService for PeerService<M> {
         &self,
         request: Request<wire::VoteRequest>,
     ) -> Result<Response<wire::VoteResponse>, Status> {
-        self.handshake.check(request.metadata())?;
+        self.admit(&request)?;
         let request = codec::vote_request_from_wire::<M>(request.get_ref()).map_err(invalid)?;
+        self.failover.before_vote(request.vote.leader_id().term()).await;
         let response = self.raft.pre_vote(request).await.map_err(stopped)?;
         Ok(self.answer(codec::vote_response_to_wire::<M>(&response)))
     }
@@ -149,7 +177,7 @@ impl<M: Machine> RaftService for PeerService<M> {
         &self,
         request: Request<wire::TransferRequest>,
     ) -> Result<Response<wire::TransferResponse>, Status> {
-        self.handshake.check(request.metadata())?;
+        self.admit(&request)?;
         let request = codec::transfer_from_wire::<M>(request.get_ref()).map_err(invalid)?;
         let response = self.raft.handle_transfer_leader(request).await.map_err(stopped)?;
         Ok(self.answer(codec::transferred_to_wire::<M>(&response)))
@@ -159,9 +187,11 @@ impl<M: Machine> RaftService for PeerService<M> {
         &self,
         request: Request<Streaming<wire::SnapshotPart>>,
     ) -> Result<Response<wire::SnapshotResponse>, Status> {
-        self.handshake.check(request.metadata())?;
+        let caller = self.admit(&request)?;
         let (vote, image) = receive(request.into_inner()).await?;
-        self.heard.note(&vote);
+        if caller.line.is_open() {
+            self.heard.note(&vote, caller.boot);
+        }
         let snapshot = Snapshot { meta: image.head.meta(), snapshot: image };
         let response = self.raft.install_full_snapshot(vote, snapshot).await.map_err(stopped)?;
         let vote = Some(codec::vote_to_wire(&response.vote));

@@ -59,6 +59,26 @@ async fn write(node: &Node<Register>, keys: std::ops::Range<u64>) -> Vec<u64> {
     acknowledged
 }
 
+/// Timeouts below what the disk needs would never give a leader.
+#[tokio::test(start_paused = true)]
+async fn slow_disk_raises_the_timeouts() {
+    let (disk, fatal) = (SimDisk::default(), Recorder::default());
+    let node = start(&disk, &fatal).await.unwrap();
+    let configured = node.status().timing;
+    assert_eq!(configured.heartbeat, NodeConfig::HEARTBEAT);
+    assert_eq!(configured.election_timeout, NodeConfig::ELECTION_TIMEOUT);
+    node.shutdown().await;
+    let slow = Duration::from_millis(150);
+    disk.syncs_take(slow);
+    let node = start(&disk, &fatal).await.unwrap();
+    let raised = node.status().timing;
+    assert_eq!(raised.sync_p99, slow);
+    assert_eq!((raised.heartbeat, raised.election_timeout), (slow * 4 / 3, slow * 4));
+    assert!(lead(&node).await);
+    node.shutdown().await;
+    assert_eq!(fatal.seen(), [""; 0]);
+}
+
 /// For every n: the n-th write, change of length or sync of the disk fails. Then the hook
 /// fires, the power goes, and what was acknowledged is still there.
 #[tokio::test(start_paused = true)]

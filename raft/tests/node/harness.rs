@@ -1,12 +1,17 @@
-//! Clusters on loopback with files in temporary directories.
+//! Clusters on loopback with files in temporary directories. Each node has a runtime of its own,
+//! so that it can be killed: its sockets close, and nobody says goodbye.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use raft::{Leadership, Limits, Node, NodeConfig, Status};
+use raft::env::OsNetwork;
+use raft::{Environment, FailoverCounts, Leadership, Limits, Node, NodeConfig, Status};
 use resources::id::{MasterId, Term};
 use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
 
+use crate::support::faulty::{Faults, Faulty};
 use crate::support::register::Register;
 
 /// More than any test needs, so that only a fault ends a wait.
@@ -17,6 +22,16 @@ pub(crate) struct Cluster {
     addresses: BTreeMap<MasterId, String>,
     limits: Limits,
     pub(crate) nodes: BTreeMap<u64, Node<Register>>,
+    pub(crate) faults: BTreeMap<u64, Arc<Faults>>,
+    runtimes: BTreeMap<u64, Runtime>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // A runtime that is dropped in a test's own would wait, which is not allowed there.
+        let runtimes = std::mem::take(&mut self.runtimes);
+        runtimes.into_values().for_each(Runtime::shutdown_background);
+    }
 }
 
 /// An address that nobody used a moment ago.
@@ -49,7 +64,9 @@ impl Cluster {
     pub(crate) async fn start(size: u64, limits: Limits) -> Self {
         let addresses = (1..=size).map(|id| (MasterId(id), free_address())).collect();
         let dirs = (1..=size).map(|id| (id, tempfile::tempdir().unwrap())).collect();
-        let mut cluster = Self { dirs, addresses, limits, nodes: BTreeMap::new() };
+        let faults = (1..=size).map(|id| (id, Arc::default())).collect();
+        let (nodes, runtimes) = (BTreeMap::new(), BTreeMap::new());
+        let mut cluster = Self { dirs, addresses, limits, nodes, faults, runtimes };
         for id in 1..=size {
             cluster.start_node(id).await;
         }
@@ -61,12 +78,29 @@ impl Cluster {
     }
 
     pub(crate) async fn start_node(&mut self, id: u64) {
-        let node = Node::start(self.config(id)).await.unwrap();
-        self.nodes.insert(id, node);
+        let network = Arc::new(Faulty::new(OsNetwork, &self.faults[&id]));
+        let environment = Environment { network, ..Environment::os() };
+        // One thread: when the runtime ends, no task sees another one gone and draws conclusions.
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let started = runtime.spawn(Node::start_in(self.config(id), environment));
+        self.nodes.insert(id, started.await.unwrap().unwrap());
+        self.runtimes.insert(id, runtime);
     }
 
     pub(crate) async fn stop_node(&mut self, id: u64) {
         self.nodes.remove(&id).unwrap().shutdown().await;
+        self.runtimes.remove(&id).unwrap().shutdown_background();
+    }
+
+    /// Ends everything that runs for the node. The system closes its sockets.
+    pub(crate) fn kill(&mut self, id: u64) {
+        self.runtimes.remove(&id).unwrap().shutdown_background();
+        self.nodes.remove(&id).unwrap();
+    }
+
+    /// What the nodes that live did about leaders, in the order of their ids.
+    pub(crate) fn failovers(&self) -> Vec<FailoverCounts> {
+        self.nodes.values().map(|node| node.status().failover).collect()
     }
 
     /// Waits until some node leads a term above `after` and the others follow it.

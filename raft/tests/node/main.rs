@@ -1,8 +1,9 @@
-//! Nodes through the public interface of the crate: clusters on real sockets and files, failing
-//! disks, directories that must be refused.
+//! Nodes through the public interface of the crate: clusters on real sockets and files, leaders
+//! that die, failing disks, directories that must be refused.
 #![allow(clippy::unwrap_used, reason = "an assumption that fails ends the test")]
 
 mod cluster;
+mod failover;
 mod faults;
 mod harness;
 mod refusals;

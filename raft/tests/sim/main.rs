@@ -1,14 +1,18 @@
 //! Three nodes in a simulated world: the same code as in production, over simulated sockets and
-//! disks that forget unsynced writes, with crashes and partitions. Everything follows from a
-//! seed. A failing seed is run again with
-//! `HOLDFAST_SIM_SEED=<seed> cargo test -p holdfast-raft --test sim -- --ignored --nocapture`.
+//! disks that forget unsynced writes, with crashes, partitions, and lies about who is dead.
+//! Everything follows from a seed. A failing seed is run again with
+//! `HOLDFAST_SIM_SEED=<seed> cargo test -p holdfast-raft --test sim -- replay --nocapture`, and
+//! with `HOLDFAST_SIM_LIES=1` if it is a seed of `failover.rs`.
 //!
-//! Reading order: `world.rs` (the machines and what happens to them), `checks.rs` (what must
-//! hold), `network.rs`.
+//! Reading order: `storm.rs`, `world.rs` (the machines and what happens to them), `checks.rs`
+//! (what must hold), `client.rs`, `network.rs`, `failover.rs`.
 #![allow(clippy::unwrap_used, reason = "an assumption that fails ends the test")]
 
 mod checks;
+mod client;
+mod failover;
 mod network;
+mod storm;
 #[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "../support/mod.rs"]
 mod support;
@@ -17,10 +21,13 @@ mod world;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use world::{Storm, World};
+use storm::Storm;
+use world::World;
 
 /// Names the seed for the process that a test starts.
 const SEED: &str = "HOLDFAST_SIM_SEED";
+/// Makes its storm one of false verdicts.
+const LIES: &str = "HOLDFAST_SIM_LIES";
 
 macro_rules! seeds {
     ($($name:ident: $seed:expr;)*) => { $(
@@ -85,13 +92,16 @@ fn disks_that_lie_are_noticed() {
 /// foreign random number decides anything.
 #[test]
 fn same_seed_same_trace() {
-    let start = |seed: u64| {
-        Command::new(std::env::current_exe().unwrap())
+    let start = |seed: u64, lies: bool| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["replay", "--exact", "--nocapture", "--test-threads", "1"])
             .env(SEED, seed.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
+            .stdout(Stdio::piped());
+        if lies {
+            command.env(LIES, "1");
+        }
+        command.spawn().unwrap()
     };
     let trace = |process: Child| {
         let output = process.wait_with_output().unwrap();
@@ -102,19 +112,22 @@ fn same_seed_same_trace() {
         assert!(lines.len() > 100, "{text}");
         lines
     };
-    let [first, second, other] = [start(11), start(11), start(12)].map(trace);
-    for (line, (one, two)) in first.iter().zip(&second).enumerate() {
-        assert_eq!(one, two, "line {line}");
+    for lies in [false, true] {
+        let [first, second, other] = [start(11, lies), start(11, lies), start(12, lies)].map(trace);
+        for (line, (one, two)) in first.iter().zip(&second).enumerate() {
+            assert_eq!(one, two, "line {line}");
+        }
+        assert_eq!(first.len(), second.len());
+        assert_ne!(first, other);
     }
-    assert_eq!(first.len(), second.len());
-    assert_ne!(first, other);
 }
 
 /// Runs the seed that the environment names, seed 1 without one, and prints its trace.
 #[test]
 fn replay() {
     let seed = std::env::var(SEED).map_or(1, |seed| seed.parse().unwrap());
-    let trace = World::new(seed).weather(&Storm::default());
+    let storm = if std::env::var(LIES).is_ok() { failover::lying() } else { Storm::default() };
+    let trace = World::new(seed).weather(&storm);
     for line in trace.unwrap() {
         println!("trace {line}");
     }

@@ -1,4 +1,4 @@
-//! Three simulated machines with their disks, a client that writes, and the weather.
+//! Three simulated machines with their disks, and the weather.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,48 +9,31 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use raft::env::InTasks;
 use raft::runtime::Seeded;
-use raft::{Environment, Leadership, Limits, Node, NodeConfig};
+use raft::{Environment, FailoverCounts, Leadership, Limits, Node, NodeConfig};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use resources::id::{MasterId, Term};
 use turmoil::Sim;
 
 use crate::checks::{self, Acknowledged, Broken, Nodes, Watch};
-use crate::network::SimNetwork;
+use crate::client::Client;
+use crate::network::{Refusing, SimNetwork};
+use crate::storm::Storm;
 use crate::support::Recorder;
 use crate::support::disk::SimDisk;
-use crate::support::register::{Register, put};
+use crate::support::faulty::{Faults, Faulty};
 
 const SIZE: u64 = 3;
 const PORT: u16 = 6050;
 /// Simulated time in which everything must be quiet after the weather.
 const CALM: Duration = Duration::from_secs(30);
 
-/// What happens to the machines.
-#[derive(Debug, Clone)]
-pub(crate) struct Storm {
-    /// How long things go wrong.
-    pub(crate) lasts: Duration,
-    /// A crash or a partition this often.
-    pub(crate) every: Duration,
-    /// Whether syncs do nothing.
-    pub(crate) disks_lie: bool,
-}
-
-impl Default for Storm {
-    fn default() -> Self {
-        Self {
-            lasts: Duration::from_secs(15),
-            every: Duration::from_millis(1500),
-            disks_lie: false,
-        }
-    }
-}
-
 pub(crate) struct World {
     sim: Sim<'static>,
     random: StdRng,
     disks: BTreeMap<u64, SimDisk>,
+    faults: BTreeMap<u64, Arc<Faults>>,
+    refusing: Refusing,
     nodes: Arc<Mutex<Nodes>>,
     acknowledged: Arc<Mutex<Vec<Acknowledged>>>,
     watch: Watch,
@@ -66,10 +49,14 @@ fn name(id: u64) -> String {
     format!("n{id}")
 }
 
+fn address(id: u64) -> String {
+    format!("{}:{PORT}", name(id))
+}
+
 fn config(id: u64) -> NodeConfig {
     NodeConfig {
         id: MasterId(id),
-        peers: (1..=SIZE).map(|id| (MasterId(id), format!("{}:{PORT}", name(id)))).collect(),
+        peers: (1..=SIZE).map(|id| (MasterId(id), address(id))).collect(),
         listen: format!("0.0.0.0:{PORT}"),
         work_dir: PathBuf::from("raft"),
         advertise: format!("{}:5050", name(id)),
@@ -92,17 +79,22 @@ impl World {
             .max_message_latency(Duration::from_millis(5))
             .build();
         let nodes = Arc::new(Mutex::new(Nodes::new()));
-        let mut disks = BTreeMap::new();
+        let (mut disks, mut faults) = (BTreeMap::new(), BTreeMap::new());
+        let refusing = Refusing::default();
         for id in 1..=SIZE {
             let disk = SimDisk::default().slow(random.random());
             disks.insert(id, disk.clone());
+            let network = SimNetwork { refusing: refusing.clone() };
+            let network = Arc::new(Faulty::new(network, faults.entry(id).or_default()));
             let nodes = nodes.clone();
-            sim.host(name(id), move || run_node(id, disk.clone(), nodes.clone()));
+            sim.host(name(id), move || run_node(id, disk.clone(), network.clone(), nodes.clone()));
         }
         Self {
             sim,
             random,
             disks,
+            faults,
+            refusing,
             nodes,
             acknowledged: Arc::default(),
             watch: Watch::default(),
@@ -119,6 +111,11 @@ impl World {
         if storm.disks_lie {
             self.disks.values().for_each(SimDisk::lie);
         }
+        if storm.knocks_lie {
+            for faults in self.faults.values() {
+                faults.lie_at_random(self.random.random());
+            }
+        }
         let seed = self.random.random();
         let is_over = Arc::new(AtomicBool::new(false));
         let client = Client {
@@ -132,13 +129,20 @@ impl World {
             self.tick()?;
             if self.sim.elapsed() >= next {
                 next += storm.every;
-                self.strike();
+                if storm.knocks_lie && self.random.random_bool(0.85) {
+                    self.cut();
+                } else {
+                    self.strike();
+                }
             }
             self.black_out();
             self.recover(self.sim.elapsed());
         }
         for disk in self.disks.values() {
             disk.mend();
+        }
+        for faults in self.faults.values() {
+            faults.be_honest();
         }
         self.black_out();
         self.recover(Duration::MAX);
@@ -172,6 +176,19 @@ impl World {
         while self.sim.elapsed() < end {
             self.tick().unwrap();
         }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.sim.elapsed()
+    }
+
+    pub(crate) fn faults(&self, id: u64) -> &Faults {
+        &self.faults[&id]
+    }
+
+    /// What a node did about leaders.
+    pub(crate) fn failover(&self, id: u64) -> FailoverCounts {
+        self.nodes.lock()[&id].status().failover
     }
 
     fn is_quiet(&self) -> bool {
@@ -220,6 +237,26 @@ impl World {
         }
     }
 
+    /// Some nodes lose the connections that they accepted. Now and then the leader, whose lease
+    /// is good, cannot reach them again: if they believe the lies that they are told, it does not
+    /// hear of its successor.
+    fn cut(&mut self) {
+        if self.isolated.is_empty()
+            && self.random.random_bool(0.3)
+            && let Some((leader, _)) = self.leader_without(None)
+        {
+            let time = Duration::from_millis(self.random.random_range(200..1500));
+            self.isolate(leader);
+            self.isolated.insert(leader, self.sim.elapsed() + time);
+        }
+        for (id, faults) in &self.faults {
+            if self.random.random_bool(0.8) {
+                self.trace.push(format!("{:?} cut {id}", self.sim.elapsed()));
+                faults.cut();
+            }
+        }
+    }
+
     /// Something goes wrong, preferably with the leader.
     fn strike(&mut self) {
         let leader = self.leader_without(None).map(|(id, _)| id);
@@ -257,8 +294,22 @@ impl World {
         self.note(&format!("crash {id}"));
         // The power goes first: a process that ends in good order would still write.
         self.disks[&id].cut(self.random.random());
+        if self.random.random_bool(0.7) {
+            self.refusing.lock().insert(address(id));
+        }
+        self.end(id);
+    }
+
+    fn end(&mut self, id: u64) {
         self.sim.crash(name(id));
         self.nodes.lock().remove(&id);
+    }
+
+    /// The process dies; its machine and its disk live.
+    pub(crate) fn kill(&mut self, id: u64) {
+        self.note(&format!("kill {id}"));
+        self.refusing.lock().insert(address(id));
+        self.end(id);
     }
 
     fn recover(&mut self, now: Duration) {
@@ -267,13 +318,18 @@ impl World {
         };
         for id in due(&self.dark) {
             self.dark.remove(&id);
-            self.note(&format!("restart {id}"));
-            self.sim.bounce(name(id));
+            self.restart(id);
         }
         for id in due(&self.isolated) {
             self.isolated.remove(&id);
             self.heal(id);
         }
+    }
+
+    pub(crate) fn restart(&mut self, id: u64) {
+        self.note(&format!("restart {id}"));
+        self.refusing.lock().remove(&address(id));
+        self.sim.bounce(name(id));
     }
 
     fn note(&mut self, event: &str) {
@@ -298,6 +354,10 @@ impl World {
                 digest.collect::<String>(),
             ));
         }
+        for (id, node) in nodes.iter() {
+            let (failover, lies) = (node.status().failover, self.faults[id].lies());
+            self.trace.push(format!("failover {id}: {failover:?}, {lies} lies"));
+        }
         self.trace.push(format!("leaders {:?}", self.watch.leaders()));
         for write in self.acknowledged.lock().iter() {
             self.trace.push(format!("acknowledged {} at {}", write.key, write.index));
@@ -307,10 +367,15 @@ impl World {
 }
 
 /// One life of a machine.
-async fn run_node(id: u64, disk: SimDisk, nodes: Arc<Mutex<Nodes>>) -> turmoil::Result {
+async fn run_node(
+    id: u64,
+    disk: SimDisk,
+    network: Arc<Faulty>,
+    nodes: Arc<Mutex<Nodes>>,
+) -> turmoil::Result {
     let fatal = Recorder::default();
     let environment = Environment {
-        network: Arc::new(SimNetwork),
+        network,
         disk: Arc::new(disk.clone()),
         executor: Arc::new(InTasks),
         fatal: Arc::new(fatal),
@@ -323,59 +388,4 @@ async fn run_node(id: u64, disk: SimDisk, nodes: Arc<Mutex<Nodes>>) -> turmoil::
     }
     std::future::pending::<()>().await;
     Ok(())
-}
-
-/// Writes key after key to whoever leads, and now and then reads back.
-struct Client {
-    nodes: Arc<Mutex<Nodes>>,
-    acknowledged: Arc<Mutex<Vec<Acknowledged>>>,
-    is_over: Arc<AtomicBool>,
-}
-
-impl Client {
-    const PATIENCE: Duration = Duration::from_millis(800);
-
-    async fn run(self, seed: u64) -> turmoil::Result {
-        let mut random = StdRng::seed_from_u64(seed);
-        let mut key = 0;
-        while !self.is_over.load(Ordering::Relaxed) {
-            let pause = Duration::from_millis(random.random_range(1..20));
-            tokio::time::sleep(pause).await;
-            let Some(node) = leader(&self.nodes) else { continue };
-            key += 1;
-            self.write(&node, key, random.random()).await;
-            if random.random_bool(0.2) {
-                self.read(&node).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn write(&self, node: &Node<Register>, key: u64, value: u64) {
-        let proposing = node.propose(put(key, value));
-        if let Ok(Ok(committed)) = tokio::time::timeout(Self::PATIENCE, proposing).await {
-            let index = committed.index;
-            self.acknowledged.lock().push(Acknowledged { key, value, index });
-        }
-    }
-
-    /// What was acknowledged before the barrier is there after it.
-    async fn read(&self, node: &Node<Register>) -> turmoil::Result {
-        let before = self.acknowledged.lock().last().copied();
-        let passed = tokio::time::timeout(Self::PATIENCE, node.read_barrier()).await;
-        if let (Some(write), Ok(Ok(_))) = (before, passed) {
-            let found = node.read(|register| register.get(write.key));
-            if found != Some((write.value, write.index)) {
-                return Err(format!("a read found {found:?} instead of {write:?}").into());
-            }
-        }
-        Ok(())
-    }
-}
-
-fn leader(nodes: &Mutex<Nodes>) -> Option<Node<Register>> {
-    let nodes = nodes.lock();
-    let leads =
-        |node: &&Node<Register>| matches!(*node.leadership().borrow(), Leadership::Leading { .. });
-    nodes.values().find(leads).cloned()
 }

@@ -29,6 +29,7 @@ struct State {
     trips_in: Option<u64>,
     is_off: bool,
     latency: Option<StdRng>,
+    known_sync: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +65,11 @@ impl SimDisk {
     pub(crate) fn slow(self, seed: u64) -> Self {
         self.0.lock().latency = Some(StdRng::seed_from_u64(seed));
         self
+    }
+
+    /// Lets nodes that start find syncs this slow.
+    pub(crate) fn syncs_take(&self, time: Duration) {
+        self.0.lock().known_sync = time;
     }
 
     /// Lets the n-th write, change of length or sync fail, and no other.
@@ -145,6 +151,13 @@ impl Disk for SimDisk {
         let image = state.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
         state.files.insert(to.to_owned(), image);
         Ok(())
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let removed = self.0.lock().files.remove(path);
+        removed.map(drop).ok_or(io::ErrorKind::NotFound.into())
+    }
+    fn known_sync(&self) -> Option<Duration> {
+        Some(self.0.lock().known_sync)
     }
     fn latency(&self) -> Duration {
         let mut state = self.0.lock();

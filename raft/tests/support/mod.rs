@@ -1,6 +1,8 @@
-//! What the tests of this crate share: a machine, a simulated disk, a recorder of fatal errors.
+//! What the tests of this crate share: a machine, a simulated disk, a network with faults, a
+//! recorder of fatal errors.
 
 pub(crate) mod disk;
+pub(crate) mod faulty;
 pub(crate) mod register;
 
 use std::sync::Arc;
