@@ -3,9 +3,10 @@
 //!
 //! After a loss every master is asked once without a pause. Then one master after the other is
 //! asked every 10 to 30 ms: an election by a reset takes about that long, and any follower of
-//! the new leader names it. After 2 s of it the pauses grow to 500 ms: no election is near, and
-//! many agents ask. All pauses are random in part, so that agents which lost one master do not
-//! come back as one.
+//! the new leader names it. Masters that cannot be reached do not count: the next one is asked
+//! at once, and each at most once a pause. After 2 s of it the pauses grow to 500 ms: no
+//! election is near, and many agents ask. All pauses are random in part, so that agents which
+//! lost one master do not come back as one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,6 +74,8 @@ pub(super) struct Seeker {
     slow_pauses: u32,
     refusals: u32,
     unreachable: BTreeMap<Address, Instant>,
+    /// Masters that could not be reached since the last pause or answer.
+    refused_in_row: u32,
     /// The outage was told to the log.
     is_told: bool,
     is_first: bool,
@@ -92,6 +95,7 @@ impl Seeker {
             slow_pauses: 0,
             refusals: 0,
             unreachable: BTreeMap::new(),
+            refused_in_row: 0,
             is_told: false,
             is_first: true,
         }
@@ -141,6 +145,9 @@ impl Seeker {
         now: Instant,
     ) -> Result<Duration, String> {
         debug!(master = %target, ?end, "session ended");
+        if !matches!(end, End::Unreachable(_)) {
+            self.refused_in_row = 0;
+        }
         match end {
             End::NotLeading(leader) => {
                 if self.may_follow(&leader, target, now) {
@@ -153,7 +160,13 @@ impl Seeker {
             }
             End::Unreachable(reason) => {
                 self.unreachable.insert(target.clone(), now);
-                Ok(self.search(target, &reason, now))
+                self.refused_in_row += 1;
+                let pause = self.search(target, &reason, now);
+                if self.refused_in_row < self.round() {
+                    return Ok(Duration::ZERO);
+                }
+                self.refused_in_row = 0;
+                Ok(pause)
             }
             End::Lost(reason) => Ok(self.search(target, &reason, now)),
             End::Refused(reason) => {
@@ -276,6 +289,27 @@ mod tests {
         }
         seeker.next(&first, End::NotLeading(leader.clone()), now + HOLD_DOWN).unwrap();
         assert_eq!(seeker.target(), leader);
+    }
+
+    /// One of three is dead: it costs no pause, and with all of them dead each round has one.
+    #[test]
+    fn unreachable_masters_cost_no_pause() {
+        let mut seeker = seeker(&["a:1", "b:1", "c:1"]);
+        let now = Instant::now();
+        let refused = || End::Unreachable("refused".to_owned());
+        let mut pauses = 0;
+        for _ in 0..30 {
+            let target = seeker.target();
+            pauses += u32::from(!seeker.next(&target, refused(), now).unwrap().is_zero());
+        }
+        assert_eq!(pauses, 10, "one a round");
+        for _ in 0..30 {
+            let target = seeker.target();
+            let is_dead = target == address("b:1");
+            let end = if is_dead { refused() } else { lost() };
+            let pause = seeker.next(&target, end, now).unwrap();
+            assert_eq!(pause.is_zero(), is_dead, "{target}");
+        }
     }
 
     #[test]
