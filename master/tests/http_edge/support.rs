@@ -163,6 +163,16 @@ impl Agent {
         name: &str,
         resources: &str,
     ) -> Self {
+        Self::try_register_as(address, credential, name, resources).await.unwrap()
+    }
+
+    /// Registers, or gives the status that its stream ended with.
+    pub(crate) async fn try_register_as(
+        address: &str,
+        credential: Option<(&str, &str)>,
+        name: &str,
+        resources: &str,
+    ) -> Result<Self, tonic::Status> {
         let declared = resources::parse::resources_text(resources, &Role::star()).unwrap();
         let registration = Registration {
             checkpoint_id: CheckpointId::parse(format!("checkpoint-{name}")).unwrap(),
@@ -192,8 +202,8 @@ impl Agent {
                 format!("Basic {}", BASE64_STANDARD.encode(format!("{principal}:{secret}")));
             request.metadata_mut().insert("authorization", basic.parse().unwrap());
         }
-        let mut stream = client.session(request).await.unwrap().into_inner();
-        let welcome = stream.message().await.unwrap().expect("a welcome");
+        let mut stream = client.session(request).await?.into_inner();
+        let welcome = stream.message().await?.expect("a welcome");
         let MasterMessage::Welcome { agent_id: id, .. } = master_from_wire(welcome).unwrap().1
         else {
             panic!("no welcome")
@@ -217,6 +227,6 @@ impl Agent {
                 }
             }
         });
-        Self { id, obey, session }
+        Ok(Self { id, obey, session })
     }
 }
