@@ -111,8 +111,9 @@ impl Authorizer {
         }
     }
 
-    /// Whether the principal may register as an agent with these resources: reserved ones for
-    /// their roles, unreserved ones for `*` (spec §9.2, observed 2).
+    /// Whether the principal may register as an agent with these resources. Where some are
+    /// reserved, each role is asked for, and `*` for those which are not (observed 2). An agent
+    /// without reservations needs no permission to reserve (case rse-013).
     ///
     /// # Errors
     /// The first permission that is missing. The agent may come again: lists change.
@@ -129,7 +130,9 @@ impl Authorizer {
             object: None,
             about: "as an agent".to_owned(),
         };
-        let declared = registration.info.resources.iter().map(|resource| {
+        let resources = &registration.info.resources;
+        let reserves = resources.iter().any(Resource::is_reserved);
+        let declared = resources.iter().filter(|_| reserves).map(|resource| {
             let role = resource.reservation_role().map_or("*", |role| role.as_str());
             reserve(role)
         });

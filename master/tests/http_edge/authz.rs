@@ -56,14 +56,18 @@ async fn guarded() -> (Cluster, String, Agent) {
     (cluster, leader, agent)
 }
 
-/// As in Mesos, an agent needs a permission to reserve for `*`, its unreserved resources, too:
-/// `ops` may only for `ads`. Nothing of a refused registration is on record.
+/// As in Mesos, an agent with static reservations needs the permission for each of their roles,
+/// and for `*` when some of its resources are unreserved: `ops` has the one for `ads` alone.
+/// Nothing of a refused registration is on record.
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_need_permissions_to_register() {
     let (_cluster, leader, _agent) = guarded().await;
-    for (principal, resources, is_admitted) in
-        [("ops", "cpus:1", false), ("ops", "cpus(ads):1", true), ("denied", "cpus(ads):1", false)]
-    {
+    for (principal, resources, is_admitted) in [
+        ("ops", "cpus:1", true),
+        ("ops", "cpus(ads):1", true),
+        ("ops", "cpus(ads):1;mem:1", false),
+        ("denied", "cpus(ads):1", false),
+    ] {
         let name = format!("{principal}-{}", resources.len());
         let credential = Some((principal, principal));
         let registered = Agent::try_register_as(&leader, credential, &name, resources).await;
@@ -72,7 +76,7 @@ async fn agents_need_permissions_to_register() {
         assert_eq!(refusal, expected, "{principal} {resources}");
     }
     let agents = json(&leader, "/api/v1/agents").await.unwrap();
-    assert_eq!(agents.as_array().unwrap().len(), 2);
+    assert_eq!(agents.as_array().unwrap().len(), 3);
 }
 
 /// One operation as `Offer.Operation`.

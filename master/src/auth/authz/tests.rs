@@ -157,6 +157,7 @@ fn registration_asks_for_static_roles_and_for_unreserved_resources() {
     assert!(!may(Some("agent"), "cpus:1;disk(eng):5"));
     assert!(may(Some("web"), "disk(ads):5"));
     assert!(!may(Some("web"), "cpus:1;disk(ads):5"), "'*' is a role here");
+    assert!(may(Some("web"), "cpus:1"), "no reservation, no permission to reserve");
     assert!(!may(Some("other"), "disk(ads):5"));
     assert!(!may(None, "disk(ads):5"));
     assert!(Authorizer::default().registration(None, &registration("cpus:1")).is_ok());
