@@ -12,6 +12,8 @@ mod operations;
 mod validation;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -53,9 +55,15 @@ fn read_suite<T: DeserializeOwned>(file: &str) -> T {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Writes past the harness' capture, in one piece: the counts of a passing run are wanted too.
+pub(crate) fn publish(report: &str) {
+    std::io::stdout().lock().write_all(report.as_bytes()).expect("stdout is open");
+}
+
 #[test]
 fn conformance() {
     let suite: Suite = read_suite("algebra.json");
+    let mut report = String::new();
     let mut groups: BTreeMap<String, Tally> = BTreeMap::new();
     let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
     for case in &suite.cases {
@@ -68,19 +76,21 @@ fn conformance() {
             Ok(()) => tally.passed += 1,
             Err(reason) => {
                 tally.failed += 1;
-                println!("FAILED {} ({}): {reason}", case.id, case.op);
+                writeln!(report, "FAILED {} ({}): {reason}", case.id, case.op).unwrap();
             }
         }
     }
     for (group, tally) in &groups {
-        println!("{group}: {}/{}", tally.passed, tally.failed);
+        writeln!(report, "{group}: {}/{}", tally.passed, tally.failed).unwrap();
     }
     for (group, count) in &waiting {
-        println!("{group}: waits ({count} cases)");
+        writeln!(report, "{group}: waits ({count} cases)").unwrap();
     }
     let passed: usize = groups.values().map(|tally| tally.passed).sum();
     let failed: usize = groups.values().map(|tally| tally.failed).sum();
-    println!("passed/failed: {passed}/{failed}, waits: {}", waiting.values().sum::<usize>());
+    let waits: usize = waiting.values().sum();
+    writeln!(report, "algebra: passed/failed: {passed}/{failed}, waits: {waits}").unwrap();
+    publish(&report);
     assert!(passed + failed > 0, "no case was read");
     assert_eq!(failed, 0, "cases failed");
 }

@@ -4,6 +4,7 @@
 //! that is refused for that alone is named. The other groups wait for frameworks and the edge.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use resources::capability::{AgentCapability, FrameworkCapability};
 use resources::collection::Resources;
@@ -18,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::classes::Classed;
-use crate::read_suite;
+use crate::{publish, read_suite};
 
 #[derive(Deserialize)]
 struct Suite {
@@ -222,6 +223,7 @@ fn judge(case: &Case, path: &str, block: &Block) -> Option<Result<(), String>> {
 #[test]
 fn validation() {
     let suite: Suite = read_suite("validation.json");
+    let mut report = String::new();
     let mut tallies: BTreeMap<(String, &str), (usize, usize)> = BTreeMap::new();
     let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
     let mut undecided = Vec::new();
@@ -239,22 +241,27 @@ fn validation() {
                 Some(Ok(())) => tally.0 += 1,
                 Some(Err(reason)) => {
                     tally.1 += 1;
-                    println!("FAILED {}/{path}: {reason}", case.id);
+                    writeln!(report, "FAILED {}/{path}: {reason}", case.id).unwrap();
                 }
                 None => undecided.push(format!("{}/{path}: needs authorization", case.id)),
             }
         }
     }
     for ((group, path), (passed, failed)) in &tallies {
-        println!("{group} {path}: {passed}/{failed}");
+        writeln!(report, "{group} {path}: {passed}/{failed}").unwrap();
     }
-    undecided.iter().for_each(|case| println!("not decided here: {case}"));
+    for case in &undecided {
+        writeln!(report, "not decided here: {case}").unwrap();
+    }
     for (group, count) in &waiting {
-        println!("{group}: not of this crate ({count} cases)");
+        writeln!(report, "{group}: not of this crate ({count} cases)").unwrap();
     }
     let passed: usize = tallies.values().map(|tally| tally.0).sum();
     let failed: usize = tallies.values().map(|tally| tally.1).sum();
-    println!("passed/failed: {passed}/{failed}, not decided here: {}", undecided.len());
+    let undecided = undecided.len();
+    writeln!(report, "validation: passed/failed: {passed}/{failed}, not decided here: {undecided}")
+        .unwrap();
+    publish(&report);
     assert!(passed > 0, "no case was read");
     assert_eq!(failed, 0, "cases failed");
 }
