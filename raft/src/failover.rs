@@ -19,8 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use openraft::RaftState;
 use openraft::raft::TransferLeaderRequest;
 use openraft::vote::RaftLeaderId;
+use tokio::sync::oneshot;
 
 use crate::leadership::Heard;
 use crate::log_store::LogStore;
@@ -104,13 +106,13 @@ impl<M: Machine> Failover<M> {
 
     /// The committed vote of another node, if this node follows one whose process it has heard.
     async fn followed(&self) -> Option<Followed> {
-        let read = |state: &openraft::RaftState<Types<M>>| {
+        let read = |state: &RaftState<Types<M>>| {
             let vote = *state.vote_ref();
             let node = *vote.leader_id().node_id();
             let address = state.membership_state.effective().get_node(&node)?.addr.clone();
             Some((vote, node, address))
         };
-        let (vote, node, address) = self.raft.with_raft_state(read).await.ok()??;
+        let (vote, node, address) = self.look(read).await??;
         if !vote.is_committed() || node == self.id {
             return None;
         }
@@ -144,10 +146,22 @@ impl<M: Machine> Failover<M> {
 
     /// Nodes that vote, by the last membership that is known to be committed.
     async fn voters(&self) -> BTreeSet<u64> {
-        let read = |state: &openraft::RaftState<Types<M>>| {
-            state.membership_state.committed().voter_ids().collect()
-        };
-        self.raft.with_raft_state(read).await.unwrap_or_default()
+        let read =
+            |state: &RaftState<Types<M>>| state.membership_state.committed().voter_ids().collect();
+        self.look(read).await.unwrap_or_default()
+    }
+
+    /// Looks at the state inside the core, which is ahead of what it publishes. `None` once the
+    /// core has stopped. Unlike the library's `with_raft_state` this may be given up without a
+    /// trace, as happens when a candidate hangs up or the node closes.
+    async fn look<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&RaftState<Types<M>>) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (answer, found) = oneshot::channel();
+        let request = move |state: &RaftState<Types<M>>| drop(answer.send(read(state)));
+        self.raft.external_request(request).await.ok()?;
+        found.await.ok()
     }
 }
 

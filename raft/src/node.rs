@@ -97,7 +97,7 @@ impl<M: Machine> Node<M> {
         let deadline = Instant::now() + config.election_timeout_max();
         let mut metrics = self.inner.raft.metrics();
         loop {
-            metrics.borrow_and_update();
+            let before = metrics.borrow_and_update().last_quorum_acked;
             let written = self.write(Proposal::new(bytes.clone(), &batch)).await;
             if !matches!(written, Err(ProposeError::NoQuorum)) {
                 return written;
@@ -110,7 +110,14 @@ impl<M: Machine> Node<M> {
             if is_lost || Instant::now() >= deadline {
                 return written;
             }
-            if let Ok(Err(_)) = tokio::time::timeout_at(pause, metrics.changed()).await {
+            // Every attempt changes some metric, so only this one is worth another.
+            let acknowledging = async {
+                while metrics.borrow_and_update().last_quorum_acked == before {
+                    metrics.changed().await?;
+                }
+                Ok::<_, openraft::async_runtime::watch::RecvError>(())
+            };
+            if let Ok(Err(_)) = tokio::time::timeout_at(pause, acknowledging).await {
                 return Err(ProposeError::Stopped);
             }
         }

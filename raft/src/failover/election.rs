@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::join_all;
+use openraft::RaftState;
 use openraft::async_runtime::WatchReceiver;
 use tokio::time::Instant;
 
@@ -53,9 +54,7 @@ impl<M: Machine> Failover<M> {
             }
             // The core itself is asked: what it publishes lags behind while it writes a vote, and
             // an election on top of a vote that it just grants would depose the new leader.
-            let Ok(vote) = self.raft.with_raft_state(|state| *state.vote_ref()).await else {
-                return;
-            };
+            let Some(vote) = self.look(|state| *state.vote_ref()).await else { return };
             if is_newer_leader(&vote, followed) || self.lines.has(followed.leader) {
                 return;
             }
@@ -79,12 +78,12 @@ impl<M: Machine> Failover<M> {
             .copied()
             .filter(|id| *id < self.id && *id != followed.leader.node)
             .collect();
-        let read = move |state: &openraft::RaftState<Types<M>>| {
+        let read = move |state: &RaftState<Types<M>>| {
             let membership = state.membership_state.effective();
             let address = |id: u64| Some((id, membership.get_node(&id)?.addr.clone()));
             before.into_iter().filter_map(address).collect::<Vec<_>>()
         };
-        let peers = self.raft.with_raft_state(read).await.unwrap_or_default();
+        let peers = self.look(read).await.unwrap_or_default();
         let probes = peers.into_iter().map(|(node, address)| async move {
             let suspect = Suspect { node, boot: None, address };
             let probe = self.prober.probe(&suspect);

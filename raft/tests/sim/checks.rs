@@ -1,14 +1,30 @@
 //! What must hold in every moment, and at the end. Knows nothing of how the world is driven.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 use raft::{Leadership, Node};
 use resources::id::LogIndex;
+use tokio::runtime::Handle;
 
 use crate::support::register::Register;
 
+/// A node that is up, with the runtime of its machine.
+#[derive(Clone)]
+pub(crate) struct Running {
+    pub(crate) node: Node<Register>,
+    pub(crate) runtime: Handle,
+}
+
+impl Deref for Running {
+    type Target = Node<Register>;
+    fn deref(&self) -> &Node<Register> {
+        &self.node
+    }
+}
+
 /// The nodes that are up.
-pub(crate) type Nodes = BTreeMap<u64, Node<Register>>;
+pub(crate) type Nodes = BTreeMap<u64, Running>;
 
 /// One acknowledged write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +97,7 @@ pub(crate) fn equal(nodes: &Nodes) -> Result<(), Broken> {
 
 /// Whether all nodes have applied the whole log of a leader that all follow.
 pub(crate) fn is_quiet(nodes: &Nodes) -> bool {
-    let statuses: Vec<_> = nodes.values().map(Node::status).collect();
+    let statuses: Vec<_> = nodes.values().map(|node| node.status()).collect();
     let Some(leader) = statuses.iter().find(|s| matches!(s.leadership, Leadership::Leading { .. }))
     else {
         return false;

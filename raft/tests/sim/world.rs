@@ -13,9 +13,10 @@ use raft::{Environment, FailoverCounts, Leadership, Limits, Node, NodeConfig};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use resources::id::{MasterId, Term};
+use tokio::runtime::Handle;
 use turmoil::Sim;
 
-use crate::checks::{self, Acknowledged, Broken, Nodes, Watch};
+use crate::checks::{self, Acknowledged, Broken, Nodes, Running, Watch};
 use crate::client::Client;
 use crate::network::{Refusing, SimNetwork};
 use crate::storm::Storm;
@@ -381,7 +382,10 @@ async fn run_node(
         fatal: Arc::new(fatal),
     };
     match Node::start_in(config(id), environment).await {
-        Ok(node) => drop(nodes.lock().insert(id, node)),
+        Ok(node) => {
+            let runtime = Handle::current();
+            nodes.lock().insert(id, Running { node, runtime });
+        }
         // The power failed before it was up.
         Err(_) if disk.is_off() => {}
         Err(refusal) => return Err(refusal.into()),
