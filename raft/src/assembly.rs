@@ -1,6 +1,7 @@
 //! How a node comes to life: files, checks, consensus core, listener, tasks, in this order; and
 //! how what was started is stopped. Must not know what is replicated. Next: `self_test.rs`.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -9,17 +10,21 @@ use resources::id::Term;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::bootstrap::{self, Files};
+use crate::bootstrap::{self, Entry, Files};
 use crate::config::NodeConfig;
 use crate::env::{Environment, Listener};
 use crate::error::StartError;
 use crate::failover::{Counts, Failover, Prober};
+use crate::formation::Formation;
 use crate::leadership::{Heard, Leadership, Watcher};
 use crate::log_store::LogStore;
 use crate::machine::Machine;
+use crate::members::Members;
+use crate::membership::Finisher;
 use crate::network::{self, Dialer, Handshake, PeerService};
 use crate::node::{Inner, Node};
 use crate::reads::Barrier;
+use crate::registry::Registry;
 use crate::runtime;
 use crate::self_test;
 use crate::snapshot::SnapshotStore;
@@ -28,6 +33,7 @@ use crate::status::Timing;
 use crate::supervisor::Supervisor;
 use crate::types::Raft;
 use crate::upkeep::Upkeep;
+use crate::watchdog::{Stall, Watchdog};
 
 impl<M: Machine> Node<M> {
     /// Starts a node in the real world.
@@ -46,10 +52,37 @@ impl<M: Machine> Node<M> {
         config: NodeConfig,
         environment: Environment,
     ) -> Result<Self, StartError> {
+        Self::start_as(Entry::Found, config, environment).await
+    }
+
+    /// Starts a node that waits to be added to a cluster, with [`Node::add_learner`] on its
+    /// leader; the initial members of `config` do not matter. A directory that was added goes on
+    /// as with [`Node::start`].
+    ///
+    /// # Errors
+    /// [`StartError`], each one line for the operator.
+    pub async fn join(config: NodeConfig) -> Result<Self, StartError> {
+        Self::join_in(config, Environment::os()).await
+    }
+
+    /// As [`Node::join`], in a given world.
+    ///
+    /// # Errors
+    /// [`StartError`], each one line for the operator.
+    pub async fn join_in(config: NodeConfig, environment: Environment) -> Result<Self, StartError> {
+        let config = NodeConfig { peers: BTreeMap::new(), ..config };
+        Self::start_as(Entry::Join, config, environment).await
+    }
+
+    async fn start_as(
+        entry: Entry,
+        config: NodeConfig,
+        environment: Environment,
+    ) -> Result<Self, StartError> {
         let files = Files::of(&config.work_dir);
         files.prepare(&environment, &config.work_dir)?;
         let log = LogStore::<M>::open(&environment, &files.log, &config.limits)?;
-        let started = Self::start_on(log.clone(), config, &environment, &files).await;
+        let started = Self::start_on(log.clone(), entry, config, &environment, &files).await;
         if started.is_err() {
             // The file is free again when the refusal is heard; whether it closes well does not
             // matter any more.
@@ -60,6 +93,7 @@ impl<M: Machine> Node<M> {
 
     async fn start_on(
         log: LogStore<M>,
+        entry: Entry,
         config: NodeConfig,
         environment: &Environment,
         files: &Files,
@@ -72,13 +106,15 @@ impl<M: Machine> Node<M> {
         let snapshots = Arc::new(SnapshotStore::open(environment, &files.snapshot)?);
         files.compare(&log, &snapshots)?;
         let state = StateMachine::<M>::open(environment, snapshots.clone())?;
-        let identity = bootstrap::claim(&log, &config, files).await?;
-        let boot = runtime::random();
-        let advertise = config.advertise.clone();
-        let handshake = Arc::new(Handshake::new(config.id.0, boot, advertise, &identity));
+        let (identity, store) = bootstrap::claim(&log, &snapshots, &config, entry, files).await?;
+        let members = Arc::new(Members::new(store, log.stake(), log.stores()));
+        let (boot, advertise) = (runtime::random(), config.advertise.clone());
+        let handshake = Arc::new(Handshake::new(boot, advertise, &identity, members.clone()));
         let dialer = Dialer::<M>::new(
+            log.clone(),
             environment.network.clone(),
             handshake.clone(),
+            members.clone(),
             config.limits.message_bytes,
             config.heartbeat,
         );
@@ -97,40 +133,59 @@ impl<M: Machine> Node<M> {
                 return Err(error);
             }
         };
-        let parts = Parts { timing, raft, log, snapshots, state, handshake, listener };
+        let formation = Formation {
+            identity,
+            raft: raft.clone(),
+            log: log.clone(),
+            members: members.clone(),
+            handshake: handshake.clone(),
+            network: environment.network.clone(),
+            fatal: environment.fatal.clone(),
+        };
+        let is_joining = formation.identity.peers.is_empty();
+        let listener = Some(listener);
+        let parts =
+            Parts { timing, raft, log, snapshots, state, handshake, members, is_joining, listener };
         let node = Self::run(config, environment, parts);
-        if let Err(error) = bootstrap::form(node.raft(), &identity).await {
+        // At once where it can be decided at once, so that a refusal is a refusal to start.
+        if let Err(error) = formation.step().await {
             node.shutdown().await;
             return Err(error);
         }
+        let supervisor =
+            Supervisor { closing: node.inner.closing.clone(), fatal: environment.fatal.clone() };
+        let forming = supervisor.spawn_endless("formation", formation.run());
+        node.inner.tasks.lock().push(forming);
         Ok(node)
     }
 
     /// Starts the tasks of a node whose parts are all there.
-    fn run(config: NodeConfig, environment: &Environment, parts: Parts<M>) -> Self {
-        let Parts { timing, raft, log, snapshots, state, handshake, listener } = parts;
+    fn run(config: NodeConfig, environment: &Environment, mut parts: Parts<M>) -> Self {
         let closing = CancellationToken::new();
         let timeout = config.election_timeout_max();
-        let heard = Arc::new(Heard::default());
         let (announced, leadership) = watch::channel(Leadership::Unknown { term: Term(0) });
-        let (barrier, serving_reads) = Barrier::new(raft.clone(), timeout * 2);
+        let (barrier, serving_reads) = Barrier::new(parts.raft.clone(), timeout * 2);
+        let shared = Shared::default();
         let watcher =
-            Watcher { heard: heard.clone(), timeout, announced, closing: closing.clone() };
-        let counts = Arc::new(Counts::default());
-        let failover = Arc::new(Failover {
+            Watcher { heard: shared.heard.clone(), timeout, announced, closing: closing.clone() };
+        let failover = Arc::new(parts.failover(&config, environment, &shared));
+        let serving = parts.serving(&config, &shared, failover.clone(), closing.clone());
+        let Parts { timing, raft, log, snapshots, state, handshake, members, .. } = parts;
+        let registry = Registry {
+            raft: raft.clone(),
+            log: log.clone(),
+            members: members.clone(),
+            handshake: handshake.clone(),
+        };
+        let finisher = Finisher { raft: raft.clone(), changing: shared.changing.clone() };
+        let watchdog = Watchdog {
             id: config.id.0,
             raft: raft.clone(),
             log: log.clone(),
-            lines: Arc::default(),
-            heard: heard.clone(),
-            prober: Prober::new(environment.network.clone(), handshake.clone()),
-            counts: counts.clone(),
-        });
-        let service = PeerService {
-            raft: raft.clone(),
-            handshake: handshake.clone(),
-            heard,
-            failover: failover.clone(),
+            heard: shared.heard.clone(),
+            stall: shared.stall.clone(),
+            timeout,
+            heartbeat: config.heartbeat,
         };
         let upkeep = Upkeep {
             raft: raft.clone(),
@@ -139,17 +194,21 @@ impl<M: Machine> Node<M> {
             fatal: environment.fatal.clone(),
             closing: closing.clone(),
         };
-        let message_bytes = config.limits.message_bytes;
-        let serving = network::serve(listener, service, message_bytes, closing.clone());
         let supervisor = Supervisor { closing: closing.clone(), fatal: environment.fatal.clone() };
         let tasks = vec![
             supervisor.spawn("peer listener", serving),
             supervisor.spawn("leadership", watcher.run::<M>(raft.server_metrics())),
             supervisor.spawn_endless("reads", serving_reads),
             supervisor.spawn_endless("upkeep", upkeep.run()),
+            supervisor.spawn_endless("members", registry.run()),
+            supervisor.spawn_endless("membership", finisher.run()),
+            supervisor.spawn_endless("watchdog", watchdog.run()),
             supervisor.spawn_endless("failover", failover.run()),
         ];
-        let inner = Inner {
+        let Shared { counts, stall, changing, .. } = shared;
+        let network = environment.network.clone();
+        let tasks = Mutex::new(tasks);
+        Self::of(Inner {
             config,
             timing,
             failover: counts,
@@ -158,13 +217,25 @@ impl<M: Machine> Node<M> {
             snapshots,
             state,
             handshake,
+            members,
+            network,
+            changing,
             leadership,
             barrier,
+            stall,
             closing,
-            tasks: Mutex::new(tasks),
-        };
-        Self::of(inner)
+            tasks,
+        })
     }
+}
+
+/// What several tasks look at.
+#[derive(Default)]
+struct Shared {
+    heard: Arc<Heard>,
+    counts: Arc<Counts>,
+    stall: Arc<Stall>,
+    changing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What a node is made of.
@@ -175,7 +246,50 @@ struct Parts<M: Machine> {
     snapshots: Arc<SnapshotStore>,
     state: StateMachine<M>,
     handshake: Arc<Handshake>,
-    listener: Box<dyn Listener>,
+    members: Arc<Members>,
+    is_joining: bool,
+    /// Taken by the task that serves it.
+    listener: Option<Box<dyn Listener>>,
+}
+
+impl<M: Machine> Parts<M> {
+    fn failover(
+        &self,
+        config: &NodeConfig,
+        environment: &Environment,
+        shared: &Shared,
+    ) -> Failover<M> {
+        Failover {
+            id: config.id.0,
+            raft: self.raft.clone(),
+            log: self.log.clone(),
+            lines: Arc::default(),
+            heard: shared.heard.clone(),
+            stall: shared.stall.clone(),
+            prober: Prober::new(environment.network.clone(), self.handshake.clone()),
+            counts: shared.counts.clone(),
+        }
+    }
+
+    fn serving(
+        &mut self,
+        config: &NodeConfig,
+        shared: &Shared,
+        failover: Arc<Failover<M>>,
+        closing: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<M> {
+        let service = PeerService {
+            raft: self.raft.clone(),
+            handshake: self.handshake.clone(),
+            heard: shared.heard.clone(),
+            failover,
+            members: self.members.clone(),
+            stall: shared.stall.clone(),
+            is_joining: self.is_joining,
+        };
+        let listener = self.listener.take().expect("it is served once");
+        network::serve(listener, service, config.limits.message_bytes, closing)
+    }
 }
 
 async fn listen(environment: &Environment, address: &str) -> Result<Box<dyn Listener>, StartError> {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use openraft::errors::{InitializeError, RaftError};
-use openraft::impls::BasicNode;
 use proto::holdfast::raft as wire;
 use resources::id::MasterId;
 
+use crate::codec;
 use crate::config::NodeConfig;
 use crate::database::corrupt;
 use crate::env::Environment;
@@ -16,8 +16,9 @@ use crate::error::StartError;
 use crate::log_store::LogStore;
 use crate::log_writer::IDENTITY_VERSION;
 use crate::machine::Machine;
+use crate::runtime;
 use crate::snapshot::SnapshotStore;
-use crate::types::Raft;
+use crate::types::{Peer, Raft};
 
 /// The two files of a directory.
 pub(crate) struct Files {
@@ -64,11 +65,46 @@ impl Files {
     }
 }
 
-/// The owner of the directory: checked if there is one, written if there is none.
+/// How a node without a history gets into a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It forms one with the initial members.
+    Found,
+    /// It waits until it is added to one.
+    Join,
+}
+
+/// The owner of the directory and the directory's random number: checked if they are there,
+/// written if they are not.
 pub(crate) async fn claim<M: Machine>(
     log: &LogStore<M>,
+    snapshots: &SnapshotStore,
     config: &NodeConfig,
+    entry: Entry,
     files: &Files,
+) -> Result<(wire::Identity, u64), StartError> {
+    let io = |source| StartError::Io { path: files.log.clone(), source };
+    let identity = claim_identity(log, snapshots, config, entry)?;
+    let store = match log.store() {
+        Some(store) => store,
+        None => {
+            // Never 0, which says that there is none.
+            let store = runtime::random().max(1);
+            log.set_store(store).await.map_err(io)?;
+            store
+        }
+    };
+    if log.identity().is_none() {
+        log.set_identity(identity.clone()).await.map_err(io)?;
+    }
+    Ok((identity, store))
+}
+
+fn claim_identity<M: Machine>(
+    log: &LogStore<M>,
+    snapshots: &SnapshotStore,
+    config: &NodeConfig,
+    entry: Entry,
 ) -> Result<wire::Identity, StartError> {
     let dir = &config.work_dir;
     if let Some(identity) = log.identity() {
@@ -76,31 +112,36 @@ pub(crate) async fn claim<M: Machine>(
             let owner = MasterId(identity.node);
             return Err(StartError::OtherNode { dir: dir.clone(), owner, id: config.id });
         }
-        if is_other_cluster(&identity.peers, &config.peers) {
+        // All of the initial members may have been replaced since.
+        let current = log.membership().or_else(|| snapshots.membership());
+        let current = current.map(|membership| codec::membership_to_wire(&membership).members);
+        let known = [&identity.peers[..], current.as_deref().unwrap_or_default()].concat();
+        if !identity.peers.is_empty() && is_other_cluster(&known, &config.peers) {
             return Err(StartError::OtherCluster {
                 dir: dir.clone(),
-                members: text(identity.peers.iter().map(|peer| (peer.node, &*peer.address))),
+                members: text(known.iter().map(|peer| (peer.node, &*peer.address))),
                 peers: peers_text(&config.peers),
             });
         }
         return Ok(identity);
     }
-    if !config.peers.contains_key(&config.id) {
-        let peers = peers_text(&config.peers);
-        return Err(StartError::NotAMember { id: config.id, peers });
-    }
-    let member =
-        |(id, address): (&MasterId, &String)| wire::Member { node: id.0, address: address.clone() };
-    let identity = wire::Identity {
-        version: IDENTITY_VERSION,
-        node: config.id.0,
-        peers: config.peers.iter().map(member).collect(),
-        cluster_id: String::new(),
+    let member = |(id, address): (&MasterId, &String)| wire::Member {
+        node: id.0,
+        address: address.clone(),
+        store: 0,
     };
-    log.set_identity(identity.clone())
-        .await
-        .map_err(|source| StartError::Io { path: files.log.clone(), source })?;
-    Ok(identity)
+    let peers = match entry {
+        Entry::Join => Vec::new(),
+        Entry::Found if config.peers.contains_key(&config.id) => {
+            config.peers.iter().map(member).collect()
+        }
+        Entry::Found => {
+            let peers = peers_text(&config.peers);
+            return Err(StartError::NotAMember { id: config.id, peers });
+        }
+    };
+    let (version, node) = (IDENTITY_VERSION, config.id.0);
+    Ok(wire::Identity { version, node, peers, cluster_id: String::new() })
 }
 
 /// Members may move and join, so a difference is ignored; nothing in common is a mistake.
@@ -119,8 +160,9 @@ fn text<'a>(peers: impl Iterator<Item = (u64, &'a str)>) -> String {
     peers.map(|(id, address)| format!("{id}={address}")).collect::<Vec<_>>().join(",")
 }
 
-/// Gives a new cluster its first members. Each of them may do so: all write the same first
-/// entry, and whoever has heard of a leader or a vote already leaves it.
+/// Gives a new cluster its first members, once they have met (see `formation.rs`). Each of them
+/// may do so: all write the same first entry, and whoever has heard of a leader or a vote already
+/// leaves it.
 pub(crate) async fn form<M: Machine>(
     raft: &Raft<M>,
     identity: &wire::Identity,
@@ -130,10 +172,10 @@ pub(crate) async fn form<M: Machine>(
     if is_formed {
         return Ok(());
     }
-    let members: BTreeMap<u64, BasicNode> = identity
+    let members: BTreeMap<u64, Peer> = identity
         .peers
         .iter()
-        .map(|peer| (peer.node, BasicNode { addr: peer.address.clone() }))
+        .map(|peer| (peer.node, Peer { addr: peer.address.clone(), store: 0 }))
         .collect();
     match raft.initialize(members).await {
         Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
@@ -151,6 +193,7 @@ mod tests {
             let member = |(node, address): &(u64, &str)| wire::Member {
                 node: *node,
                 address: (*address).to_owned(),
+                store: 0,
             };
             list.iter().map(member).collect()
         };

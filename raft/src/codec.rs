@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use openraft::EntryPayload;
-use openraft::impls::BasicNode;
 use openraft::raft::{
     StreamAppendError, StreamAppendResult, TransferLeaderError, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
@@ -24,7 +23,8 @@ use thiserror::Error;
 
 use crate::machine::{Batch, Machine};
 use crate::types::{
-    CommittedLeaderId, Entry, LeaderId, LogId, Membership, Proposal, StoredMembership, Types, Vote,
+    CommittedLeaderId, Entry, LeaderId, LogId, Membership, Peer, Proposal, StoredMembership, Types,
+    Vote,
 };
 
 /// Version of the entries that this program writes, and the highest that it reads.
@@ -39,6 +39,8 @@ pub(crate) enum Undecodable {
     Missing(&'static str),
     #[error("version {found} is higher than {known}, the highest this program reads")]
     Version { found: u32, known: u32 },
+    #[error("entry {found} came where entry {expected} was due")]
+    Gap { expected: u64, found: u64 },
     #[error("membership is contradictory: {0}")]
     Membership(String),
 }
@@ -103,7 +105,11 @@ pub(crate) fn membership_to_wire(membership: &Membership) -> wire::Membership {
             .collect(),
         members: membership
             .nodes()
-            .map(|(node, at)| wire::Member { node: *node, address: at.addr.clone() })
+            .map(|(node, peer)| wire::Member {
+                node: *node,
+                address: peer.addr.clone(),
+                store: peer.store,
+            })
             .collect(),
     }
 }
@@ -113,10 +119,11 @@ pub(crate) fn membership_from_wire(from: wire::Membership) -> Result<Membership,
         return Ok(Membership::default());
     }
     let voters = from.voters.into_iter().map(|set| set.nodes.into_iter().collect());
-    let members = from.members.into_iter().map(|m| (m.node, BasicNode { addr: m.address }));
+    let members =
+        from.members.into_iter().map(|m| (m.node, Peer { addr: m.address, store: m.store }));
     Membership::new(
         voters.collect::<Vec<BTreeSet<u64>>>(),
-        members.collect::<BTreeMap<u64, BasicNode>>(),
+        members.collect::<BTreeMap<u64, Peer>>(),
     )
     .map_err(|error| Undecodable::Membership(error.to_string()))
 }
@@ -186,10 +193,20 @@ pub(crate) fn append_to_wire<M: Machine>(request: &AppendEntries<M>) -> wire::Ap
 pub(crate) fn append_from_wire<M: Machine>(
     from: wire::AppendRequest,
 ) -> Result<AppendEntries<M>, Undecodable> {
+    let previous = from.previous.as_ref().map(log_id_from_wire);
+    let entries: Vec<Entry<M>> =
+        from.entries.into_iter().map(entry_from_wire::<M>).collect::<Result<_, _>>()?;
+    // The library takes this for granted, and would leave a gap in the log without a word.
+    let first = previous.map_or(0, |id| id.index + 1);
+    for (expected, entry) in (first..).zip(&entries) {
+        if entry.log_id.index != expected {
+            return Err(Undecodable::Gap { expected, found: entry.log_id.index });
+        }
+    }
     Ok(AppendEntries::<M> {
         vote: required_vote(from.vote.as_ref())?,
-        prev_log_id: from.previous.as_ref().map(log_id_from_wire),
-        entries: from.entries.into_iter().map(entry_from_wire::<M>).collect::<Result<_, _>>()?,
+        prev_log_id: previous,
+        entries,
         leader_commit: from.committed.as_ref().map(log_id_from_wire),
     })
 }

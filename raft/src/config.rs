@@ -11,11 +11,13 @@ use resources::id::MasterId;
 /// Everything a node needs to know before it starts.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
-    /// This node's number; must be a key of `peers`.
+    /// This node's number, unique for ever in the cluster; must be a key of `peers`, unless the
+    /// node is to join a cluster (see [`crate::Node::join`]).
     pub id: MasterId,
     /// The initial members and their peer addresses (`host:port`). One entry makes a cluster of
-    /// one. Once the data directory is initialised the members stand in the log, and this is
-    /// only compared: an address in common is the same cluster, none at all is another one.
+    /// one; several form theirs as soon as all of them have met. Once the data directory is
+    /// initialised the members stand in the log, and this is only compared: an address in common
+    /// is the same cluster, none at all is another one.
     pub peers: BTreeMap<MasterId, String>,
     /// Address to bind for peers.
     pub listen: String,

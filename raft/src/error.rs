@@ -54,6 +54,9 @@ pub enum StartError {
         /// Members that were given.
         peers: String,
     },
+    /// The cluster knows this node with another data directory.
+    #[error(transparent)]
+    Wiped(#[from] Wiped),
     /// Another process uses the data directory.
     #[error("{} is in use by another process", path.display())]
     InUse {
@@ -83,6 +86,21 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+}
+
+/// A node whose empty data directory is not the one that the cluster knows. It has forgotten
+/// votes and entries on which others count, so it must not take part under this id again.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "master {id} is known to master {by} with another data directory: its disk was wiped or \
+     exchanged. Put the old directory back, or start an empty one under a new id with --join and \
+     replace master {id} by it"
+)]
+pub struct Wiped {
+    /// The node that was started.
+    pub id: MasterId,
+    /// The member that knows better.
+    pub by: MasterId,
 }
 
 /// Why a proposal, a read or a transfer of leadership got no answer from a quorum.
@@ -167,6 +185,9 @@ pub enum FatalError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The cluster knows this node with another data directory.
+    #[error(transparent)]
+    Wiped(Wiped),
     /// The consensus core stopped by itself.
     #[error("consensus stopped: {0}")]
     Consensus(String),

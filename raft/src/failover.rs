@@ -29,6 +29,7 @@ use crate::log_store::LogStore;
 use crate::machine::Machine;
 use crate::status::FailoverCounts;
 use crate::types::{Raft, Types, Vote};
+use crate::watchdog::Stall;
 
 pub(crate) use lines::{Incarnation, Line, Lines};
 pub(crate) use probe::{Prober, Suspect, Verdict};
@@ -46,6 +47,7 @@ pub(crate) struct Failover<M: Machine> {
     pub(crate) heard: Arc<Heard>,
     pub(crate) prober: Prober,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) stall: Arc<Stall>,
 }
 
 /// The leadership that this node follows, as its consensus core knows it.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use openraft::alias::WatchReceiverOf;
@@ -70,6 +70,8 @@ pub(crate) struct Heard {
     awaited: AtomicBool,
     came: Notify,
     given_up: Notify,
+    /// The last own leadership that was given up before its term ended.
+    resigned: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -126,6 +128,16 @@ impl Heard {
     /// Whether the process behind this vote was found dead and has not been heard since.
     pub(crate) fn is_given_up(&self, vote: &Vote) -> bool {
         self.last.lock().is_some_and(|sign| sign.is_of(vote) && sign.is_given_up)
+    }
+
+    /// Notes that this node leads in `term` no more, whatever its consensus core says.
+    pub(crate) fn resign(&self, term: u64) {
+        self.resigned.fetch_max(term, Ordering::AcqRel);
+        self.given_up.notify_one();
+    }
+
+    fn has_resigned(&self, term: u64) -> bool {
+        self.resigned.load(Ordering::Acquire) == term
     }
 
     fn deadline(&self, vote: &Vote, timeout: Duration) -> Option<Instant> {
@@ -190,6 +202,9 @@ fn judge<M: Machine>(
     timeout: Duration,
 ) -> (Leadership, Option<Instant>) {
     let term = metrics.vote.leader_id().term();
+    if metrics.state.is_leader() && heard.has_resigned(term) {
+        return (Leadership::Unknown { term: Term(term) }, None);
+    }
     if metrics.state.is_leader() {
         return (Leadership::Leading { term: Term(term) }, None);
     }

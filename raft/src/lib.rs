@@ -4,14 +4,17 @@
 //! outside this crate names the consensus library or the database below it.
 //!
 //! Reading order: [`machine`] (what a caller implements), [`node`] (what a caller uses),
-//! [`config`], [`error`], [`status`], [`leadership`], [`env`] (clock, disk, sockets and threads as
-//! traits, so that a simulation runs the same code), then the inside: `assembly` and
-//! `self_test` and `bootstrap` (how a node starts), `supervisor`, `types`, `codec`, `database`,
-//! `log_store` and `log_writer`, `snapshot`, `state_machine`, `reads`, `failover`, `upkeep`,
+//! [`membership`], [`config`], [`error`], [`status`], [`leadership`], [`env`] (clock, disk,
+//! sockets and threads as traits, so that a simulation runs the same code), then the inside:
+//! `assembly` and `self_test` and `bootstrap` (how a node starts), `members` and `formation` (whom
+//! it may trust), `supervisor`, `types`, `codec`, `database`, `log_store` and `log_writer`,
+//! `snapshot`, `state_machine`, `reads`, `failover`, `registry`, `upkeep`, `handover`, `watchdog`,
 //! `network`, and [`runtime`].
 
 pub mod machine;
 pub mod node;
+
+pub mod membership;
 
 pub mod config;
 pub mod env;
@@ -25,24 +28,30 @@ mod bootstrap;
 mod codec;
 mod database;
 mod failover;
+mod formation;
+mod handover;
 mod log_store;
 mod log_writer;
+mod members;
 mod network;
 mod reads;
+mod registry;
 mod self_test;
 mod snapshot;
 mod state_machine;
 mod supervisor;
 mod types;
 mod upkeep;
+mod watchdog;
 
 #[cfg(test)]
 mod storage_tests;
 
 pub use config::{Limits, NodeConfig};
 pub use env::Environment;
-pub use error::{ClusterIdError, FatalError, ProposeError, StartError};
+pub use error::{ClusterIdError, FatalError, ProposeError, StartError, Wiped};
 pub use leadership::Leadership;
 pub use machine::{AppliedBatch, Batch, Chunk, Committed, CorruptSnapshot, Machine};
+pub use membership::{Member, MembershipError, Role};
 pub use node::Node;
 pub use status::{FailoverCounts, PeerStatus, Status, Timing};

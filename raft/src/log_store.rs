@@ -9,12 +9,15 @@
 //! - a vote is shown to readers only after its commit, or once it follows from one that is;
 //! - the queue has a byte budget, and waiting for it suspends the caller, never its thread.
 
+mod directory;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openraft::entry::RaftEntry;
@@ -24,6 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use prost::Message;
 use proto::holdfast::raft as wire;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::codec;
 use crate::config::Limits;
@@ -32,6 +36,7 @@ use crate::env::Environment;
 use crate::error::StartError;
 use crate::log_writer::{self, Change, CommitTimes, Request, Stored, Writer};
 use crate::machine::Machine;
+use crate::members::Stores;
 use crate::types::{Entry, LogId, Types, Vote};
 
 /// The log of one node. Clones are handles on the same log.
@@ -47,6 +52,8 @@ struct Shared<M: Machine> {
     budget_kib: u32,
     append_bytes: usize,
     times: Arc<Mutex<CommitTimes>>,
+    /// Whether anything was ever promised from this directory.
+    stake: Arc<AtomicBool>,
 }
 
 /// What is readable. May be ahead of the disk by what is queued, except for votes.
@@ -57,9 +64,20 @@ struct Memory<M: Machine> {
     committed: Option<LogId>,
     purged: Option<LogId>,
     identity: Option<wire::Identity>,
+    store: Option<u64>,
+    stores: Stores,
 }
 
 impl<M: Machine> Memory<M> {
+    fn has_stake(&self) -> bool {
+        self.vote.is_some() || self.purged.is_some() || !self.entries.is_empty()
+    }
+
+    /// The lowest index that was not purged.
+    fn first(&self) -> u64 {
+        self.purged.map_or(0, |purged| purged.index + 1)
+    }
+
     fn insert(&mut self, entry: Entry<M>) {
         self.bytes += size::<M>(&entry) as u64;
         self.entries.insert(entry.index(), entry);
@@ -126,6 +144,7 @@ impl<M: Machine> LogStore<M> {
             .map_err(|source| StartError::Io { path: path.to_owned(), source })?;
         let budget_kib = kib(limits.queue_bytes).max(1);
         let shared = Shared {
+            stake: Arc::new(memory.has_stake().into()),
             memory: memory.into(),
             queue,
             budget: Arc::new(Semaphore::new(budget_kib as usize)),
@@ -136,21 +155,14 @@ impl<M: Machine> LogStore<M> {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The owner of the directory, if it has one.
-    pub(crate) fn identity(&self) -> Option<wire::Identity> {
-        self.shared.memory.read().identity.clone()
-    }
-
-    /// Makes `identity` durable, then visible.
-    pub(crate) async fn set_identity(&self, identity: wire::Identity) -> io::Result<()> {
-        self.write(Change::Identity(identity.encode_to_vec())).await?;
-        self.shared.memory.write().identity = Some(identity);
-        Ok(())
-    }
-
     /// Last entry that the log no longer holds.
     pub(crate) fn purged(&self) -> Option<LogId> {
         self.shared.memory.read().purged
+    }
+
+    /// The lowest index that was not purged.
+    pub(crate) fn first(&self) -> u64 {
+        self.shared.memory.read().first()
     }
 
     /// Bytes of the entries that the log holds.
@@ -174,6 +186,11 @@ impl<M: Machine> LogStore<M> {
     /// 99th percentile of the recent commits, each of which holds one sync.
     pub(crate) fn commit_p99(&self) -> Option<Duration> {
         self.shared.times.lock().p99()
+    }
+
+    /// When the commit began that has not returned yet.
+    pub(crate) fn writing_since(&self) -> Option<Instant> {
+        self.shared.times.lock().writing_since
     }
 
     /// Writes what is queued and closes the file. Later writes fail.
@@ -219,8 +236,10 @@ fn memory_of<M: Machine>(stored: Stored<M>, path: &Path) -> Result<Memory<M>, St
         committed: stored.committed,
         purged: stored.purged,
         identity: stored.identity,
+        store: stored.store,
+        stores: stored.stores,
     };
-    let first = stored.purged.map_or(0, |purged| purged.index + 1);
+    let first = memory.first();
     for (expected, entry) in (first..).zip(stored.entries) {
         if entry.index() != expected {
             let reason = format!("entry {expected} is missing before {}", entry.index());
@@ -248,9 +267,14 @@ impl<M: Machine> RaftLogReader<Types<M>> for LogStore<M> {
         Ok(self.shared.memory.read().vote)
     }
 
-    /// At least one entry, and no more than fit into one message.
+    /// At least one entry, and no more than fit into one message. Nothing if the first is purged:
+    /// the library would send what is left as if nothing was missing before it. A stream to a
+    /// follower may ask for that, while the library has already turned to the snapshot.
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry<M>>> {
         let memory = self.shared.memory.read();
+        if start < memory.first() {
+            return Ok(Vec::new());
+        }
         let (mut entries, mut bytes) = (Vec::new(), 0);
         if start >= end {
             return Ok(entries);
@@ -302,6 +326,7 @@ impl<M: Machine> RaftLogStorage<Types<M>> for LogStore<M> {
     /// restart that vote excludes every other leader of its term just as well. It rides with the
     /// next commit, which saves one sync on the leader and one on the voter in each election.
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        self.shared.stake.store(true, Ordering::Release);
         let row = codec::vote_to_wire(vote).encode_to_vec();
         let durable = self.shared.memory.read().vote;
         if vote.is_committed() && durable.is_some_and(|vote_before| is_same(&vote_before, vote)) {
@@ -335,6 +360,7 @@ impl<M: Machine> RaftLogStorage<Types<M>> for LogStore<M> {
         let entries: Vec<Entry<M>> = entries.into_iter().collect();
         let rows: Vec<(u64, Vec<u8>)> =
             entries.iter().map(|entry| (entry.index(), codec::encode_entry::<M>(entry))).collect();
+        self.shared.stake.store(true, Ordering::Release);
         let permit = self.permit(rows.iter().map(|(_, row)| row.len()).sum()).await?;
         {
             let mut memory = self.shared.memory.write();

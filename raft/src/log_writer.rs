@@ -4,7 +4,9 @@
 //!
 //! Layout of the file: table `raft_log` maps an index (u64) to a `holdfast.raft.Entry`; table
 //! `raft_meta` maps `vote` to a `Vote`, `committed` and `purged` to a `LogId`, `identity` to an
-//! `Identity`, all of them protobuf of `proto/holdfast/raft.proto`.
+//! `Identity`, `stores` to a `KnownStores`, all of them protobuf of `proto/holdfast/raft.proto`,
+//! and `store` to the random number of the directory (8 bytes, big endian). The last two are
+//! rows of their own, so that an older program, which does not know them, leaves them alone.
 
 use std::io;
 use std::path::Path;
@@ -24,6 +26,7 @@ use crate::database::{corrupt, io_error};
 use crate::env::{Disk, FatalHook};
 use crate::error::{FatalError, StartError};
 use crate::machine::Machine;
+use crate::members::Stores;
 use crate::types::{Entry, LogId, Types, Vote};
 
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("raft_log");
@@ -31,10 +34,14 @@ const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("raft_meta")
 const VOTE: &str = "vote";
 const COMMITTED: &str = "committed";
 const PURGED: &str = "purged";
-const IDENTITY: &str = "identity";
+pub(crate) const IDENTITY: &str = "identity";
+pub(crate) const STORE: &str = "store";
+pub(crate) const STORES: &str = "stores";
 
 /// Version of the identity row, and the highest that this program reads.
 pub(crate) const IDENTITY_VERSION: u32 = 1;
+/// Version of the row of known directories, and the highest that this program reads.
+pub(crate) const STORES_VERSION: u32 = 1;
 
 /// One change of the file.
 pub(crate) enum Change<M: Machine> {
@@ -57,7 +64,8 @@ pub(crate) enum Change<M: Machine> {
     },
     /// Rides with the next transaction.
     Committed(Vec<u8>),
-    Identity(Vec<u8>),
+    /// A row of `raft_meta`.
+    Meta(&'static str, Vec<u8>),
     Close,
 }
 
@@ -126,13 +134,14 @@ impl<M: Machine> Writer<M> {
         if requests.is_empty() {
             return Ok(());
         }
+        self.times.lock().writing_since = Some(Instant::now());
         let latency = self.disk.latency();
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
         let started = Instant::now();
         let result = self.write(&requests);
-        self.times.lock().push(started.elapsed());
+        self.times.lock().wrote(started.elapsed());
         if let Err(error) = &result {
             // First of all: the real hook ends the process before anybody hears of it.
             self.fatal.fatal(&FatalError::Log(copy(error)));
@@ -187,7 +196,7 @@ impl<M: Machine> Writer<M> {
                         log.retain_in(..=*last, |_, _| false).map_err(io_error)?;
                         put(PURGED, id)?;
                     }
-                    Change::Identity(identity) => put(IDENTITY, identity)?,
+                    Change::Meta(key, row) => put(key, row)?,
                     Change::Committed(_) | Change::Elected(_) | Change::Close => {}
                 }
             }
@@ -219,7 +228,7 @@ impl<M: Machine> Request<M> {
             | Change::Truncate { .. }
             | Change::Purge { .. }
             | Change::Committed(_)
-            | Change::Identity(_)
+            | Change::Meta(..)
             | Change::Close => 0,
         }
     }
@@ -246,11 +255,23 @@ pub(crate) struct Stored<M: Machine> {
     pub(crate) committed: Option<LogId>,
     pub(crate) purged: Option<LogId>,
     pub(crate) identity: Option<wire::Identity>,
+    /// The random number of the directory, if it has one.
+    pub(crate) store: Option<u64>,
+    /// Directories of the members.
+    pub(crate) stores: Stores,
 }
 
 impl<M: Machine> Default for Stored<M> {
     fn default() -> Self {
-        Self { entries: Vec::new(), vote: None, committed: None, purged: None, identity: None }
+        Self {
+            entries: Vec::new(),
+            vote: None,
+            committed: None,
+            purged: None,
+            identity: None,
+            store: None,
+            stores: Stores::new(),
+        }
     }
 }
 
@@ -307,6 +328,15 @@ fn read_tables<M: Machine>(database: &Database) -> Result<Stored<M>, ReadError> 
         codec::check_version(identity.version, IDENTITY_VERSION)?;
         stored.identity = Some(identity);
     }
+    if let Some(row) = get(STORE)? {
+        let number = row.try_into().map_err(|_| Undecodable::Missing("store"))?;
+        stored.store = Some(u64::from_be_bytes(number));
+    }
+    if let Some(row) = get(STORES)? {
+        let known = wire::KnownStores::decode(row.as_slice()).map_err(Undecodable::from)?;
+        codec::check_version(known.version, STORES_VERSION)?;
+        stored.stores = known.stores.iter().map(|known| (known.node, known.store)).collect();
+    }
     let log = transaction.open_table(LOG).map_err(io_error)?;
     for row in log.iter().map_err(io_error)? {
         let (_, entry) = row.map_err(io_error)?;
@@ -319,12 +349,15 @@ fn read_tables<M: Machine>(database: &Database) -> Result<Stored<M>, ReadError> 
 #[derive(Debug, Default)]
 pub(crate) struct CommitTimes {
     recent: std::collections::VecDeque<Duration>,
+    /// When the commit began that has not returned yet.
+    pub(crate) writing_since: Option<Instant>,
 }
 
 impl CommitTimes {
     const KEPT: usize = 512;
 
-    fn push(&mut self, time: Duration) {
+    fn wrote(&mut self, time: Duration) {
+        self.writing_since = None;
         if self.recent.len() == Self::KEPT {
             self.recent.pop_front();
         }

@@ -1,7 +1,8 @@
 //! Peers talking to peers over gRPC streams. Must not know what entries mean.
-//! Reading order: `hello.rs` (who speaks), `client.rs`, `server.rs`, `socket.rs`.
+//! Reading order: `hello.rs` (who speaks), `greeting.rs`, `client.rs`, `server.rs`, `socket.rs`.
 
 mod client;
+mod greeting;
 mod hello;
 mod server;
 mod socket;
@@ -9,6 +10,7 @@ mod socket;
 use std::time::Duration;
 
 pub(crate) use client::Dialer;
+pub(crate) use greeting::{Unmet, greet, meet};
 pub(crate) use hello::Handshake;
 pub(crate) use server::{PeerService, serve};
 

@@ -17,21 +17,25 @@ use tokio_util::sync::CancellationToken;
 use crate::assembly;
 use crate::codec;
 use crate::config::NodeConfig;
+use crate::env::Network;
 use crate::error::{ClusterIdError, ProposeError};
 use crate::failover::Counts;
+use crate::handover::{self, best_successor};
 use crate::leadership::Leadership;
 use crate::log_store::LogStore;
 use crate::machine::{AppliedBatch, Batch, Committed, Machine};
+use crate::members::Members;
 use crate::network::Handshake;
 use crate::reads::{Barrier, not_leading};
 use crate::snapshot::SnapshotStore;
 use crate::state_machine::StateMachine;
 use crate::status::{PeerStatus, Status, Timing};
 use crate::types::{LogId, Proposal, Raft};
+use crate::watchdog::Stall;
 
 /// This process's replica. Clones are handles on the same one.
 pub struct Node<M: Machine> {
-    inner: Arc<Inner<M>>,
+    pub(crate) inner: Arc<Inner<M>>,
 }
 
 impl<M: Machine> Clone for Node<M> {
@@ -50,8 +54,13 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) snapshots: Arc<SnapshotStore>,
     pub(crate) state: StateMachine<M>,
     pub(crate) handshake: Arc<Handshake>,
+    pub(crate) members: Arc<Members>,
+    pub(crate) network: Arc<dyn Network>,
+    /// Held by whoever changes the members.
+    pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) barrier: Barrier,
+    pub(crate) stall: Arc<Stall>,
     pub(crate) closing: CancellationToken,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -66,10 +75,6 @@ impl<M: Machine> Drop for Inner<M> {
 impl<M: Machine> Node<M> {
     pub(crate) fn of(inner: Inner<M>) -> Self {
         Self { inner: Arc::new(inner) }
-    }
-
-    pub(crate) fn raft(&self) -> &Raft<M> {
-        &self.inner.raft
     }
 
     /// Proposes one batch and waits until it is committed by a quorum and applied here.
@@ -226,7 +231,10 @@ impl<M: Machine> Node<M> {
         };
         let target = match to {
             Some(to) => Some(to.0),
-            None => self.best_successor(),
+            None => {
+                let (raft, timeout) = (&self.inner.raft, self.inner.config.election_timeout_max());
+                best_successor(raft, self.inner.config.id.0, timeout)
+            }
         };
         let target = target.ok_or(ProposeError::NoQuorum)?;
         self.inner
@@ -236,27 +244,18 @@ impl<M: Machine> Node<M> {
             .await
             .map_err(|_| ProposeError::Stopped)?;
         let timeout = self.inner.config.election_timeout_max() * 2;
-        let gone = leadership.wait_for(|now| *now != Leadership::Leading { term });
+        let is_gone = |now: &Leadership| *now != Leadership::Leading { term };
+        // Nothing borrowed may stay until the next await.
+        let gone = async { leadership.wait_for(is_gone).await.map(drop) };
         match tokio::time::timeout(timeout, gone).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(ProposeError::Stopped),
-            Err(_) => Err(ProposeError::Unknown),
+            Err(_) => {
+                // The handover alone has ended what this node can do as a leader.
+                handover::abdicate(&self.inner.raft, term.0, target).await;
+                Err(ProposeError::Unknown)
+            }
         }
-    }
-
-    fn best_successor(&self) -> Option<u64> {
-        let metrics = self.inner.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let matched = metrics.replication.as_ref()?;
-        let answered = metrics.heartbeat.as_ref()?;
-        let timeout = self.inner.config.election_timeout_max();
-        let is_answering =
-            |id: &u64| answered.get(id).copied().flatten().is_some_and(|at| at.elapsed() < timeout);
-        metrics
-            .membership_config
-            .voter_ids()
-            .filter(|id| *id != self.inner.config.id.0)
-            .max_by_key(|id| (is_answering(id), matched.get(id).copied().flatten()))
     }
 
     /// Builds a snapshot now and waits until it is durable.
@@ -278,7 +277,12 @@ impl<M: Machine> Node<M> {
                 asked_at = Some(reached);
                 raft.trigger().snapshot().await.map_err(|_| ProposeError::Stopped)?;
             }
-            metrics.changed().await.map_err(|_| ProposeError::Stopped)?;
+            // A build that is put off, because a peer reads the last one, is not told.
+            let news = tokio::time::timeout(self.inner.config.heartbeat, metrics.changed());
+            match news.await {
+                Ok(changed) => changed.map_err(|_| ProposeError::Stopped)?,
+                Err(_) => asked_at = None,
+            }
         }
     }
 
@@ -358,6 +362,7 @@ impl<M: Machine> Node<M> {
             cluster_id: inner.handshake.cluster_id(),
             timing: inner.timing,
             failover: inner.failover.read(),
+            disk_stalled: inner.stall.since().map(|since| since.elapsed()),
         }
     }
 

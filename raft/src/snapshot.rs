@@ -9,6 +9,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -23,7 +24,7 @@ use crate::database::{self, corrupt, invalid_data, io_error};
 use crate::env::Environment;
 use crate::error::StartError;
 use crate::machine::Chunk;
-use crate::types::{LogId, SnapshotMeta, StoredMembership};
+use crate::types::{LogId, Membership, SnapshotMeta, StoredMembership};
 
 const HEAD: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshot_head");
 const CHUNKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("snapshot_chunks");
@@ -156,6 +157,17 @@ pub(crate) struct SnapshotStore {
     /// `None` once closed.
     database: RwLock<Option<Database>>,
     head: RwLock<Option<Head>>,
+    /// Transfers to peers that read from the file.
+    served: AtomicUsize,
+}
+
+/// A transfer that reads from the file. While one lives, no new snapshot is built.
+pub(crate) struct Serving(Arc<SnapshotStore>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.served.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl SnapshotStore {
@@ -170,7 +182,20 @@ impl SnapshotStore {
             path: path.to_owned(),
             database: RwLock::new(Some(database)),
             head: RwLock::new(head),
+            served: AtomicUsize::new(0),
         })
+    }
+
+    /// Keeps the snapshot in its place while a peer reads it. Another one would end the transfer,
+    /// and let the log be purged that the peer needs after it: a peer that is slower than the
+    /// snapshots come would never catch up.
+    pub(crate) fn serve(self: &Arc<Self>) -> Serving {
+        self.served.fetch_add(1, Ordering::AcqRel);
+        Serving(self.clone())
+    }
+
+    pub(crate) fn is_served(&self) -> bool {
+        self.served.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -184,6 +209,12 @@ impl SnapshotStore {
     /// Last entry that the snapshot contains.
     pub(crate) fn last(&self) -> Option<LogId> {
         self.head.read().as_ref().and_then(|head| head.covers.last)
+    }
+
+    /// The membership at the last entry that the snapshot contains.
+    pub(crate) fn membership(&self) -> Option<Membership> {
+        let head = self.head.read();
+        head.as_ref().map(|head| head.covers.membership.membership().clone())
     }
 
     /// Replaces the snapshot. When this returns the new one is durable; when it fails the old
@@ -265,6 +296,14 @@ fn stored_head(database: &Database) -> io::Result<Option<Head>> {
 }
 
 impl Image {
+    /// Keeps what is read from in its place, as long as the result lives.
+    pub(crate) fn serve(&self) -> Option<Serving> {
+        match &self.source {
+            Source::Stored(store) => Some(store.serve()),
+            Source::Received(_) => None,
+        }
+    }
+
     /// The chunk with this number.
     pub(crate) fn chunk(&self, number: u64) -> io::Result<Bytes> {
         match &self.source {

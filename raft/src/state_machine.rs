@@ -20,7 +20,7 @@ use crate::env::{Environment, Executor, FatalHook};
 use crate::error::{FatalError, StartError};
 use crate::machine::{AppliedBatch, Chunk, Machine};
 use crate::snapshot::{Checksum, Coverage, Image, SnapshotStore, Source};
-use crate::types::{CommittedLeaderId, Entry, LogId, SnapshotMeta, StoredMembership, Types};
+use crate::types::{CommittedLeaderId, Entry, LogId, Peer, SnapshotMeta, StoredMembership, Types};
 
 /// The replicated state of this node. Clones are handles on the same state.
 pub(crate) struct StateMachine<M: Machine> {
@@ -215,7 +215,7 @@ impl<M: Machine> RaftSnapshotBuilder<Types<M>> for StateMachine<M> {
     /// Only the freeze happens under the lock; encoding and writing do not hold up `apply`.
     async fn build_snapshot(
         &mut self,
-    ) -> io::Result<Snapshot<CommittedLeaderId, u64, openraft::BasicNode, Image>> {
+    ) -> io::Result<Snapshot<CommittedLeaderId, u64, Peer, Image>> {
         let (covers, frozen) = {
             let cell = self.shared.cell.lock();
             (cell.at.clone(), cell.machine.freeze())
@@ -257,6 +257,11 @@ impl<M: Machine> RaftStateMachine<Types<M>> for StateMachine<M> {
         Ok(())
     }
 
+    /// Not while a peer reads the last one; a transfer ends within its limit.
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Self> {
+        (force || !self.shared.snapshots.is_served()).then(|| self.clone())
+    }
+
     async fn get_snapshot_builder(&mut self) -> Self {
         self.clone()
     }
@@ -289,7 +294,7 @@ impl<M: Machine> RaftStateMachine<Types<M>> for StateMachine<M> {
 
     async fn get_current_snapshot(
         &mut self,
-    ) -> io::Result<Option<Snapshot<CommittedLeaderId, u64, openraft::BasicNode, Image>>> {
+    ) -> io::Result<Option<Snapshot<CommittedLeaderId, u64, Peer, Image>>> {
         Ok(self.shared.snapshots.head().map(|head| {
             let meta = head.meta();
             let source = Source::Stored(self.shared.snapshots.clone());

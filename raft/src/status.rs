@@ -39,6 +39,9 @@ pub struct Status {
     pub timing: Timing,
     /// What was done about leaders whose connections ended.
     pub failover: FailoverCounts,
+    /// For how long a write to the log has not returned, once that is longer than the longest
+    /// election timeout: then this node neither leads nor votes.
+    pub disk_stalled: Option<Duration>,
 }
 
 /// Intervals that hold for this start, after the disk was measured.

@@ -8,6 +8,7 @@ use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::testing::log::{StoreBuilder, Suite};
 use openraft::type_config::TypeConfigExt;
 use openraft::{EntryPayload, RaftLogReader};
+use proto::holdfast::raft as wire;
 use resources::id::LogIndex;
 use resources::time::Timestamp;
 use tempfile::TempDir;
@@ -156,6 +157,41 @@ async fn messages_are_bounded_by_bytes_but_never_empty() {
     assert_eq!(lengths, [2, 1, 1, 1]);
     assert_eq!(log.index_leaving(200), Some(2));
     assert_eq!(log.index_leaving(1 << 20), None);
+}
+
+/// What is left after a purge must not look like what was asked for.
+#[tokio::test]
+async fn purged_entries_leave_no_hole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open_log(&dir, &Limits::default());
+    append(&mut log, (0..10).map(|index| entry(index, 10)).collect()).await;
+    log.purge(LogId::new(CommittedLeaderId::new(1), 4)).await.unwrap();
+    assert_eq!(log.first(), 5);
+    assert!(log.limited_get_log_entries(4, 10).await.unwrap().is_empty());
+    assert_eq!(log.limited_get_log_entries(5, 10).await.unwrap().len(), 5);
+}
+
+/// Entries that do not follow each other are no message of ours.
+#[test]
+fn gaps_between_entries_are_refused() {
+    let message = |previous: u64, entries: &[u64]| {
+        let id = |index| LogId::new(CommittedLeaderId::new(1), index);
+        codec::append_from_wire::<Sum>(wire::AppendRequest {
+            vote: Some(codec::vote_to_wire(&Vote::new_committed(1, 1))),
+            previous: Some(codec::log_id_to_wire(&id(previous))),
+            entries: entries
+                .iter()
+                .map(|index| codec::entry_to_wire::<Sum>(&entry(*index, 1)))
+                .collect(),
+            committed: None,
+        })
+        .map(|request| request.entries.len())
+    };
+    assert_eq!(message(3, &[4, 5]), Ok(2));
+    assert_eq!(message(3, &[]), Ok(0));
+    let gap = |expected, found| Err(codec::Undecodable::Gap { expected, found });
+    assert_eq!(message(1, &[380]), gap(2, 380));
+    assert_eq!(message(3, &[4, 6]), gap(5, 6));
 }
 
 /// More than the queue holds: the appends wait for the writer, and all of them get through.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use openraft::impls::{BasicNode, BoxedErrorSource, InlineBatch, ProgressResponder, leader_id_std};
+use openraft::impls::{BoxedErrorSource, InlineBatch, ProgressResponder, leader_id_std};
 use openraft::vote::RaftLeaderId;
 use openraft::{EntryPayload, OptionalSend, RaftTypeConfig};
 
@@ -16,16 +16,25 @@ use crate::machine::{Batch, Machine};
 use crate::runtime::Runtime;
 use crate::state_machine::StateMachine;
 
+/// What the membership says about a member.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Peer {
+    /// Where its peers reach it.
+    pub(crate) addr: String,
+    /// Its data directory; 0 for an initial member, whose peers know it from its formation.
+    pub(crate) store: u64,
+}
+
 /// Candidate of a term. The standard kind: at most one leader per term, as terms are understood
 /// everywhere else. Cannot be changed once data exists.
 pub(crate) type LeaderId = leader_id_std::LeaderId<u64, u64>;
 pub(crate) type CommittedLeaderId = <LeaderId as RaftLeaderId>::Committed;
 pub(crate) type LogId = openraft::LogId<CommittedLeaderId>;
 pub(crate) type Vote = openraft::Vote<LeaderId>;
-pub(crate) type Membership = openraft::Membership<u64, BasicNode>;
-pub(crate) type StoredMembership = openraft::StoredMembership<CommittedLeaderId, u64, BasicNode>;
-pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, u64, BasicNode>;
-pub(crate) type Payload<M> = EntryPayload<Proposal<<M as Machine>::Command>, u64, BasicNode>;
+pub(crate) type Membership = openraft::Membership<u64, Peer>;
+pub(crate) type StoredMembership = openraft::StoredMembership<CommittedLeaderId, u64, Peer>;
+pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, u64, Peer>;
+pub(crate) type Payload<M> = EntryPayload<Proposal<<M as Machine>::Command>, u64, Peer>;
 pub(crate) type Entry<M> = openraft::Entry<CommittedLeaderId, Payload<M>>;
 pub(crate) type Raft<M> = openraft::Raft<Types<M>, StateMachine<M>>;
 
@@ -36,7 +45,7 @@ impl<M: Machine> RaftTypeConfig for Types<M> {
     type D = Proposal<M::Command>;
     type R = Vec<M::Response>;
     type NodeId = u64;
-    type Node = BasicNode;
+    type Node = Peer;
     type Term = u64;
     type LeaderId = LeaderId;
     type Vote = Vote;

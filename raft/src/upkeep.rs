@@ -1,6 +1,6 @@
 //! What a node does for itself in the background: notices that its consensus core has died, and
 //! keeps the log within its byte budget. Must not know what entries mean.
-//! Next: `network.rs`.
+//! Next: `handover.rs`.
 
 use std::sync::Arc;
 

@@ -146,12 +146,18 @@ impl Executor for OsThreads {
     }
 }
 
-/// Ends the process at once, so that its peers see its sockets close and elect another leader.
+/// Ends the process at once, so that its peers see its sockets close and elect another leader:
+/// by an abort, or with status 1 where the operator started it with the wrong directory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AbortProcess;
 
 impl FatalHook for AbortProcess {
     fn fatal(&self, error: &FatalError) {
+        if let FatalError::Wiped(wiped) = error {
+            // A mistake of configuration, not of this process.
+            tracing::error!("{wiped}");
+            std::process::exit(1);
+        }
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(%error, cause, "fatal: the process ends");
         std::process::abort();

@@ -58,6 +58,10 @@ impl<M: Machine> Failover<M> {
             if is_newer_leader(&vote, followed) || self.lines.has(followed.leader) {
                 return;
             }
+            // A candidate that cannot write its own vote down only costs the others time.
+            if self.stall.is_on() {
+                return;
+            }
             let is_campaign = vote != followed.vote;
             if is_campaign && round == 0 {
                 continue;

@@ -12,16 +12,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use proto::holdfast::raft as wire;
-use proto::holdfast::raft::raft_service_client::RaftServiceClient;
 use tokio::time::Instant;
-use tonic::transport::{Endpoint, Uri};
-use tonic::{Code, Request, Status};
+use tonic::Code;
 
-use crate::env::{Network, Socket};
-use crate::network::Handshake;
+use crate::env::Network;
+use crate::network::{Handshake, greet};
 
 /// Time for a whole probe. A process that needs longer to answer is stopped or starved, which
 /// is for the election timeout to judge.
@@ -101,14 +98,16 @@ impl Prober {
     async fn look(&self, suspect: &Suspect) -> Verdict {
         loop {
             match self.network.knock(suspect.address.clone()).await {
-                Ok(socket) => match self.greet(socket, suspect).await {
-                    Ok(found) => return verdict(suspect, &found),
-                    // It answered, and says that it is not who was looked for.
-                    Err(status) if status.code() == Code::FailedPrecondition => {
-                        return Verdict::Unknown;
+                Ok(socket) => {
+                    match greet(&self.handshake, socket, suspect.node, &suspect.address).await {
+                        Ok(found) => return verdict(suspect, &found),
+                        // It answered, and says that it is not who was looked for.
+                        Err(status) if status.code() == Code::FailedPrecondition => {
+                            return Verdict::Unknown;
+                        }
+                        Err(status) => tracing::debug!(%status, "a probe got no answer"),
                     }
-                    Err(status) => tracing::debug!(%status, "a probe got no answer"),
-                },
+                }
                 Err(error) => match error.kind() {
                     io::ErrorKind::ConnectionRefused => return Verdict::Dead,
                     io::ErrorKind::ConnectionReset
@@ -124,30 +123,6 @@ impl Prober {
             // comes; then they are reset.
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-    }
-
-    /// Asks who is at the other end of a fresh connection.
-    async fn greet(
-        &self,
-        socket: Box<dyn Socket>,
-        suspect: &Suspect,
-    ) -> Result<wire::Hello, Status> {
-        let unavailable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
-        let mut socket = Some(socket);
-        let connector = tower::service_fn(move |_: Uri| {
-            let socket = socket.take().map(TokioIo::new);
-            // One connection, one question: nobody connects again behind our back.
-            std::future::ready(socket.ok_or(io::Error::from(io::ErrorKind::NotConnected)))
-        });
-        let channel = Endpoint::from_shared(format!("http://{}", suspect.address))
-            .map_err(unavailable)?
-            .connect_with_connector(connector)
-            .await
-            .map_err(unavailable)?;
-        let mut request = Request::new(self.handshake.hello(suspect.node));
-        self.handshake.stamp(request.metadata_mut(), suspect.node);
-        let answer = RaftServiceClient::new(channel).greet(request).await?;
-        self.handshake.check(answer.metadata())
     }
 }
 

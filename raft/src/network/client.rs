@@ -6,12 +6,13 @@
 //! that makes the library back off.
 
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use hyper_util::rt::TokioIo;
+use openraft::OptionalSend;
 use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{
@@ -23,7 +24,6 @@ use openraft::raft::{
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::storage::Snapshot;
-use openraft::{BasicNode, OptionalSend};
 use parking_lot::Mutex;
 use proto::holdfast::raft as wire;
 use proto::holdfast::raft::raft_service_client::RaftServiceClient;
@@ -33,9 +33,11 @@ use tonic::{Request, Response, Status};
 use super::{CONNECTION_WINDOW, Handshake, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, STREAM_WINDOW};
 use crate::codec::{self, Undecodable};
 use crate::env::Network;
+use crate::log_store::LogStore;
 use crate::machine::Machine;
+use crate::members::Members;
 use crate::snapshot::{self, Image};
-use crate::types::{CommittedLeaderId, Types, Vote};
+use crate::types::{CommittedLeaderId, Peer, Types, Vote};
 
 /// Longest time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -57,56 +59,60 @@ enum Lane {
 }
 
 /// Connects to peers.
-pub(crate) struct Dialer<M> {
-    links: Arc<Links>,
-    machine: PhantomData<fn() -> M>,
+pub(crate) struct Dialer<M: Machine> {
+    links: Arc<Links<M>>,
 }
 
-struct Links {
+struct Links<M: Machine> {
+    log: LogStore<M>,
     network: Arc<dyn Network>,
     handshake: Arc<Handshake>,
     message_bytes: usize,
     backoff: Duration,
-    channels: Mutex<BTreeMap<(String, Lane), Channel>>,
+    members: Arc<Members>,
+    channels: Mutex<BTreeMap<(u64, Lane), (String, Channel)>>,
 }
 
 impl<M: Machine> Dialer<M> {
     pub(crate) fn new(
+        log: LogStore<M>,
         network: Arc<dyn Network>,
         handshake: Arc<Handshake>,
+        members: Arc<Members>,
         message_bytes: usize,
         backoff: Duration,
     ) -> Self {
         let channels = Mutex::default();
-        let links = Links { network, handshake, message_bytes, backoff, channels };
-        Self { links: Arc::new(links), machine: PhantomData }
+        let links = Links { log, network, handshake, message_bytes, backoff, members, channels };
+        Self { links: Arc::new(links) }
     }
 
-    fn connection(&self, target: u64, node: &BasicNode, lane: Lane) -> Connection<M> {
-        Connection {
-            links: self.links.clone(),
-            target,
-            address: node.addr.clone(),
-            lane,
-            machine: PhantomData,
-        }
+    fn connection(&self, target: u64, node: &Peer, lane: Lane) -> Connection<M> {
+        Connection { links: self.links.clone(), target, address: node.addr.clone(), lane }
     }
 }
 
-impl Links {
+impl<M: Machine> Links<M> {
     /// The connection for this lane; it is made at the first call and again whenever it broke.
-    fn channel(&self, address: &str, lane: Lane) -> Result<Channel, tonic::transport::Error> {
+    /// The one to a former address goes.
+    fn channel(
+        &self,
+        target: u64,
+        lane: Lane,
+        address: &str,
+    ) -> Result<Channel, tonic::transport::Error> {
         let mut channels = self.channels.lock();
-        if let Some(channel) = channels.get(&(address.to_owned(), lane)) {
-            return Ok(channel.clone());
+        match channels.get(&(target, lane)) {
+            Some((at, channel)) if at == address => return Ok(channel.clone()),
+            Some(_) | None => {}
         }
-        let (network, target) = (self.network.clone(), address.to_owned());
+        let (network, to) = (self.network.clone(), address.to_owned());
         let connector = tower::service_fn(move |_: Uri| {
-            let connecting = network.connect(target.clone());
+            let connecting = network.connect(to.clone());
             async move {
                 match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
                     Ok(connected) => connected.map(TokioIo::new),
-                    Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
+                    Err(_) => Err(io::ErrorKind::TimedOut.into()),
                 }
             }
         });
@@ -117,7 +123,7 @@ impl Links {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .connect_with_connector_lazy(connector);
-        channels.insert((address.to_owned(), lane), channel.clone());
+        channels.insert((target, lane), (address.to_owned(), channel.clone()));
         Ok(channel)
     }
 }
@@ -125,29 +131,32 @@ impl Links {
 impl<M: Machine> RaftNetworkFactory<Types<M>> for Dialer<M> {
     type Network = Connection<M>;
 
-    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Connection<M> {
+    async fn new_client(&mut self, target: u64, node: &Peer) -> Connection<M> {
         self.connection(target, node, Lane::Log)
     }
-    async fn new_heartbeat_client(&mut self, target: u64, node: &BasicNode) -> Connection<M> {
+    async fn new_heartbeat_client(&mut self, target: u64, node: &Peer) -> Connection<M> {
         self.connection(target, node, Lane::Control)
     }
-    async fn new_snapshot_client(&mut self, target: u64, node: &BasicNode) -> Connection<M> {
+    async fn new_snapshot_client(&mut self, target: u64, node: &Peer) -> Connection<M> {
         self.connection(target, node, Lane::Bulk)
     }
 }
 
 /// Calls to one peer.
-pub(crate) struct Connection<M> {
-    links: Arc<Links>,
+pub(crate) struct Connection<M: Machine> {
+    links: Arc<Links<M>>,
     target: u64,
     address: String,
     lane: Lane,
-    machine: PhantomData<fn() -> M>,
 }
 
 impl<M: Machine> Connection<M> {
     fn client(&self, lane: Lane) -> Result<Client, Failure<M>> {
-        let channel = self.links.channel(&self.address, lane).map_err(|e| unreachable(&e))?;
+        // The library keeps its streams when a member moves, so the address is looked up.
+        let moved = self.links.members.address_of(self.target);
+        let address = moved.as_ref().unwrap_or(&self.address);
+        let channel =
+            self.links.channel(self.target, lane, address).map_err(|e| unreachable(&e))?;
         Ok(RaftServiceClient::new(channel)
             .max_decoding_message_size(self.links.message_bytes)
             .max_encoding_message_size(self.links.message_bytes))
@@ -214,9 +223,20 @@ impl<M: Machine> NetStreamAppend<Types<M>> for Connection<M> {
             let Some(first) = input.next().await else {
                 return Ok(Box::pin(stream::empty()) as AppendResults<'s, M>);
             };
+            // The log was purged under this stream. With its end the library asks its core what
+            // this follower needs now, which is the snapshot.
+            let (log, is_log) = (self.links.log.clone(), self.lane == Lane::Log);
+            let is_served = move |request: &AppendEntriesRequest<Types<M>>| {
+                let next = request.prev_log_id.map_or(0, |id| id.index + 1);
+                !is_log || next >= log.first()
+            };
+            if !is_served(&first) {
+                return Err(unreachable(&io::Error::other("the entries are purged")));
+            }
             let mut client = self.client(self.lane)?;
             let requests = stream::once(std::future::ready(first))
                 .chain(input)
+                .take_while(move |request| std::future::ready(is_served(request)))
                 .map(|request| codec::append_to_wire::<M>(&request));
             let request = self.request(requests);
             let deadline = option.soft_ttl().max(OPEN_TIMEOUT);
@@ -274,7 +294,7 @@ impl<M: Machine> NetSnapshot<Types<M>> for Connection<M> {
     async fn full_snapshot(
         &mut self,
         vote: Vote,
-        snapshot: Snapshot<CommittedLeaderId, u64, BasicNode, Image>,
+        snapshot: Snapshot<CommittedLeaderId, u64, Peer, Image>,
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         option: RPCOption,
     ) -> Result<SnapshotResponse<Types<M>>, StreamingError<Types<M>>> {
@@ -302,7 +322,10 @@ fn parts(vote: &Vote, image: Image) -> impl Stream<Item = wire::SnapshotPart> + 
         head: Some(image.head.to_wire()),
     };
     let opening = wire::SnapshotPart { part: Some(Part::Opening(opening)) };
+    let serving = image.serve();
     let chunks = stream::unfold(0, move |number| {
+        // Until the last chunk was taken, or nobody takes any more.
+        let _serving = &serving;
         let chunk = (number < image.head.chunks).then(|| image.chunk(number));
         std::future::ready(match chunk {
             Some(Ok(data)) => {

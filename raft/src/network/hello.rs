@@ -2,13 +2,17 @@
 //! wrong address or a doubled id is refused before anything is said. Next: `client.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use prost::Message;
 use proto::holdfast::raft as wire;
 use thiserror::Error;
+use tokio::sync::watch;
 use tonic::Status;
 use tonic::metadata::{BinaryMetadataKey, MetadataMap, MetadataValue};
+
+use crate::members::Members;
 
 /// Version of the protocol that this program speaks, and the highest that it understands.
 const PROTOCOL: u32 = 1;
@@ -29,6 +33,22 @@ pub(crate) enum Mismatch {
     Cluster { node: u64, theirs: String, ours: String },
     #[error("peer {0} was started with other initial members")]
     Peers(u64),
+    #[error(
+        "peer {0} came back with another data directory: its disk was wiped or exchanged; \
+         replace master {0} by one with a new id"
+    )]
+    Store(u64),
+    #[error("peer {0} knows this master with another data directory")]
+    Disowned(u64),
+}
+
+/// What a hello is checked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Everything.
+    Call,
+    /// All but the data directory: who asks may have to learn that its own is the wrong one.
+    Greeting,
 }
 
 /// This process towards its peers, and what they told about themselves.
@@ -39,22 +59,41 @@ pub(crate) struct Handshake {
     advertise: String,
     peers_hash: Vec<u8>,
     cluster_id: RwLock<String>,
+    members: Arc<Members>,
     met: Mutex<BTreeMap<u64, wire::Hello>>,
     /// Mismatches that were logged: one line each, however often the peer tries.
     logged: Mutex<BTreeSet<String>>,
+    /// The peer that knows this node with another data directory, while this one promised nothing.
+    disowned: watch::Sender<Option<u64>>,
 }
 
 impl Handshake {
-    pub(crate) fn new(node: u64, boot: u64, advertise: String, identity: &wire::Identity) -> Self {
+    pub(crate) fn new(
+        boot: u64,
+        advertise: String,
+        identity: &wire::Identity,
+        members: Arc<Members>,
+    ) -> Self {
         Self {
-            node,
+            node: identity.node,
             boot,
             advertise,
+            members,
             peers_hash: hash_of(&identity.peers),
             cluster_id: RwLock::new(identity.cluster_id.clone()),
             met: Mutex::default(),
             logged: Mutex::default(),
+            disowned: watch::Sender::new(None),
         }
+    }
+
+    pub(crate) fn node(&self) -> u64 {
+        self.node
+    }
+
+    /// Who knows this node with another data directory; only while this one is fresh.
+    pub(crate) fn disowned(&self) -> watch::Receiver<Option<u64>> {
+        self.disowned.subscribe()
     }
 
     /// What this process says to `to`; 0 in an answer.
@@ -67,7 +106,23 @@ impl Handshake {
             cluster_id: self.cluster_id.read().clone(),
             peers_hash: self.peers_hash.clone().into(),
             advertise: self.advertise.clone(),
+            store: self.members.own(),
+            stake: self.stake().into(),
+            you: if to == 0 { 0 } else { self.members.store_of(to) },
+            stores: Vec::new(),
         }
+    }
+
+    /// The answer to a greeting: everything that a node without a history has to know before it
+    /// makes its first promise.
+    pub(crate) fn introduction(&self) -> wire::Hello {
+        let known = |(node, store)| wire::KnownStore { node, store };
+        let stores = self.members.stores().into_iter().map(known).collect();
+        wire::Hello { stores, ..self.hello(0) }
+    }
+
+    fn stake(&self) -> wire::Stake {
+        if self.members.is_formed() { wire::Stake::Formed } else { wire::Stake::Fresh }
     }
 
     pub(crate) fn cluster_id(&self) -> Option<String> {
@@ -76,6 +131,15 @@ impl Handshake {
 
     pub(crate) fn set_cluster_id(&self, id: &str) {
         id.clone_into(&mut self.cluster_id.write());
+    }
+
+    /// Takes the cluster id of the leader that added this node, unless one is known.
+    pub(crate) fn join(&self, id: &str) {
+        let mut known = self.cluster_id.write();
+        if known.is_empty() && !id.is_empty() {
+            id.clone_into(&mut known);
+            self.members.wake();
+        }
     }
 
     /// The public address that `node` announced.
@@ -90,6 +154,15 @@ impl Handshake {
 
     /// Checks the hello of a call or an answer, remembers it, and tells who it was.
     pub(crate) fn check(&self, metadata: &MetadataMap) -> Result<wire::Hello, Status> {
+        self.examine(metadata, Scope::Call)
+    }
+
+    /// As [`Self::check`], for whoever greets.
+    pub(crate) fn check_greeting(&self, metadata: &MetadataMap) -> Result<wire::Hello, Status> {
+        self.examine(metadata, Scope::Greeting)
+    }
+
+    fn examine(&self, metadata: &MetadataMap, scope: Scope) -> Result<wire::Hello, Status> {
         let hello = metadata
             .get_bin(key())
             .and_then(|value| value.to_bytes().ok())
@@ -98,19 +171,50 @@ impl Handshake {
             Some(hello) => self.compare(&hello).map(|()| hello),
             None => Err(Mismatch::Missing),
         };
-        match checked {
-            Ok(hello) => {
+        let checked = checked.and_then(|hello| match self.compare_store(&hello) {
+            Err(mismatch) if scope == Scope::Call => Err(mismatch),
+            Err(mismatch) => {
+                self.log(&mismatch.to_string());
+                Ok(hello)
+            }
+            Ok(()) => {
                 self.met.lock().insert(hello.node, hello.clone());
                 Ok(hello)
             }
-            Err(mismatch) => {
-                let text = mismatch.to_string();
-                if self.logged.lock().insert(text.clone()) {
-                    tracing::warn!("peer refused: {text}");
-                }
-                Err(Status::failed_precondition(text))
-            }
+        });
+        checked.map_err(|mismatch| {
+            let text = mismatch.to_string();
+            self.log(&text);
+            Status::failed_precondition(text)
+        })
+    }
+
+    fn log(&self, mismatch: &str) {
+        if self.logged.lock().insert(mismatch.to_owned()) {
+            tracing::warn!("peer refused: {mismatch}");
         }
+    }
+
+    /// A member is its data directory: what it voted and acknowledged stands there.
+    fn compare_store(&self, hello: &wire::Hello) -> Result<(), Mismatch> {
+        let (node, own) = (hello.node, self.members.own());
+        if hello.you != 0 && own != 0 && hello.you != own {
+            if !self.members.is_formed() {
+                self.disowned.send_replace(Some(node));
+            }
+            return Err(Mismatch::Disowned(node));
+        }
+        // Before its formation a node knows no member for sure, and counts on none.
+        if hello.store == 0 || !self.members.is_formed() {
+            return Ok(());
+        }
+        match self.members.store_of(node) {
+            0 if hello.stake() == wire::Stake::Formed => self.members.meet(node, hello.store),
+            0 => {}
+            known if known == hello.store => {}
+            _ => return Err(Mismatch::Store(node)),
+        }
+        Ok(())
     }
 
     fn compare(&self, hello: &wire::Hello) -> Result<(), Mismatch> {
@@ -157,17 +261,26 @@ fn hash_of(peers: &[wire::Member]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
+    use crate::members::Stores;
 
     fn handshake(node: u64, cluster_id: &str, address: &str) -> Handshake {
-        let member = |node, address: &str| wire::Member { node, address: address.to_owned() };
+        knowing(node, cluster_id, address, Stores::new())
+    }
+
+    fn knowing(node: u64, cluster_id: &str, address: &str, stores: Stores) -> Handshake {
+        let member =
+            |node, address: &str| wire::Member { node, address: address.to_owned(), store: 0 };
         let identity = wire::Identity {
             version: 1,
             node,
             peers: vec![member(1, address), member(2, "b:2")],
             cluster_id: cluster_id.to_owned(),
         };
-        Handshake::new(node, 7, format!("public{node}:1"), &identity)
+        let members = Arc::new(Members::new(node * 10, Arc::default(), stores));
+        Handshake::new(7, format!("public{node}:1"), &identity, members)
     }
 
     fn greet(from: &Handshake, to: u64, receiver: &Handshake) -> Result<(), Mismatch> {
@@ -205,5 +318,43 @@ mod tests {
         one.stamp(&mut metadata, 2);
         two.check(&metadata).unwrap();
         assert_eq!(two.advertise_of(1).as_deref(), Some("public1:1"));
+    }
+
+    /// A call of node 1 as node 2 sees it, which knows these directories.
+    fn call(stores: Stores, hello: &wire::Hello, is_formed: bool) -> (Handshake, Result<(), Code>) {
+        let two = knowing(2, "c", "a:1", stores);
+        if is_formed {
+            two.members.admit();
+            two.members.form();
+        }
+        let mut metadata = MetadataMap::new();
+        metadata.insert_bin(key(), MetadataValue::from_bytes(&hello.encode_to_vec()));
+        let checked = two.check(&metadata).map(drop).map_err(|status| status.code());
+        (two, checked)
+    }
+
+    #[test]
+    fn member_with_another_directory_is_refused() {
+        let hello = handshake(1, "c", "a:1").hello(2);
+        assert_eq!(hello.store, 10);
+        let known = |store| Stores::from([(1, store)]);
+        assert_eq!(call(known(10), &hello, true).1, Ok(()));
+        assert_eq!(call(known(11), &hello, true).1, Err(Code::FailedPrecondition));
+        assert_eq!(call(known(11), &hello, false).1, Ok(()), "nothing is sure yet");
+        let older = wire::Hello { store: 0, ..hello };
+        assert_eq!(call(known(11), &older, true).1, Ok(()), "a program without directories");
+    }
+
+    #[test]
+    fn node_hears_that_its_directory_is_not_the_known_one() {
+        let hello = wire::Hello { you: 21, ..handshake(1, "c", "a:1").hello(2) };
+        let (fresh, refused) = call(Stores::new(), &hello, false);
+        assert_eq!(refused, Err(Code::FailedPrecondition));
+        assert_eq!(*fresh.disowned().borrow(), Some(1));
+        let (formed, refused) = call(Stores::new(), &hello, true);
+        assert_eq!(refused, Err(Code::FailedPrecondition));
+        assert_eq!(*formed.disowned().borrow(), None, "it holds what others may need");
+        let right = wire::Hello { you: 20, ..hello };
+        assert_eq!(call(Stores::new(), &right, false).1, Ok(()));
     }
 }

@@ -22,8 +22,10 @@ use crate::env::Listener;
 use crate::failover::{Failover, Incarnation, Line};
 use crate::leadership::Heard;
 use crate::machine::Machine;
+use crate::members::Members;
 use crate::snapshot::{Head, Image, Source, Verifier};
 use crate::types::{Raft, Types, Vote};
+use crate::watchdog::Stall;
 
 type AppendEntries<M> = AppendEntriesRequest<Types<M>>;
 
@@ -33,6 +35,10 @@ pub(crate) struct PeerService<M: Machine> {
     pub(crate) handshake: Arc<Handshake>,
     pub(crate) heard: Arc<Heard>,
     pub(crate) failover: Arc<Failover<M>>,
+    pub(crate) members: Arc<Members>,
+    pub(crate) stall: Arc<Stall>,
+    /// Whether this node has no initial members to form a cluster with.
+    pub(crate) is_joining: bool,
 }
 
 /// A peer's process, and the connection on which it calls.
@@ -86,9 +92,33 @@ impl<M: Machine> PeerService<M> {
     /// Checks who calls, and notes that its process has this connection.
     fn admit<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let hello = self.handshake.check(request.metadata())?;
+        self.may_promise_to(&hello)?;
         let line = request.extensions().get::<Line>().expect("each connection has its line");
         line.claim(Incarnation { node: hello.node, boot: hello.boot });
         Ok(Caller { boot: hello.boot, line: line.clone() })
+    }
+
+    /// A node without a history promises nothing before it is sure that it never had one (see
+    /// `formation.rs`). One that waits to be added is sure when a leader knows its directory.
+    fn may_promise_to(&self, caller: &wire::Hello) -> Result<(), Status> {
+        let members = &self.members;
+        if members.may_promise() {
+            return Ok(());
+        }
+        if !self.is_joining || caller.you != members.own() {
+            return Err(Status::unavailable("this master is not a member yet"));
+        }
+        self.handshake.join(&caller.cluster_id);
+        members.admit();
+        Ok(())
+    }
+
+    /// A vote that cannot be written down would only block the core, and the candidate with it.
+    fn expect_disk(&self) -> Result<(), Status> {
+        match self.stall.is_on() {
+            true => Err(Status::unavailable("the disk of this master does not answer")),
+            false => Ok(()),
+        }
     }
 
     /// The requests of one stream. An unreadable one ends the stream: to skip it would leave a
@@ -128,8 +158,8 @@ impl<M: Machine> PeerService<M> {
 impl<M: Machine> RaftService for PeerService<M> {
     /// Not a call of a leader, so its connection is not noted: it ends with the answer.
     async fn greet(&self, request: Request<wire::Hello>) -> Result<Response<wire::Hello>, Status> {
-        self.handshake.check(request.metadata())?;
-        Ok(self.answer(self.handshake.hello(0)))
+        self.handshake.check_greeting(request.metadata())?;
+        Ok(self.answer(self.handshake.introduction()))
     }
 
     type StreamAppendStream =
@@ -153,6 +183,7 @@ impl<M: Machine> RaftService for PeerService<M> {
         request: Request<wire::VoteRequest>,
     ) -> Result<Response<wire::VoteResponse>, Status> {
         self.admit(&request)?;
+        self.expect_disk()?;
         let request = codec::vote_request_from_wire::<M>(request.get_ref()).map_err(invalid)?;
         // A transfer is authorised by the living leader.
         if !request.leadership_transfer {
@@ -167,6 +198,7 @@ impl<M: Machine> RaftService for PeerService<M> {
         request: Request<wire::VoteRequest>,
     ) -> Result<Response<wire::VoteResponse>, Status> {
         self.admit(&request)?;
+        self.expect_disk()?;
         let request = codec::vote_request_from_wire::<M>(request.get_ref()).map_err(invalid)?;
         self.failover.before_vote(request.vote.leader_id().term()).await;
         let response = self.raft.pre_vote(request).await.map_err(stopped)?;
@@ -179,6 +211,9 @@ impl<M: Machine> RaftService for PeerService<M> {
     ) -> Result<Response<wire::TransferResponse>, Status> {
         self.admit(&request)?;
         let request = codec::transfer_from_wire::<M>(request.get_ref()).map_err(invalid)?;
+        if *request.to_node_id() == self.handshake.node() {
+            self.expect_disk()?;
+        }
         let response = self.raft.handle_transfer_leader(request).await.map_err(stopped)?;
         Ok(self.answer(codec::transferred_to_wire::<M>(&response)))
     }

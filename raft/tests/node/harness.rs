@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use raft::env::OsNetwork;
-use raft::{Environment, FailoverCounts, Leadership, Limits, Node, NodeConfig, Status};
+use raft::env::{OsDisk, OsNetwork};
+use raft::{Environment, FailoverCounts, Leadership, Limits, Node, NodeConfig, StartError, Status};
 use resources::id::{MasterId, Term};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::support::Recorder;
 use crate::support::faulty::{Faults, Faulty};
 use crate::support::register::Register;
+use crate::support::stall::{Gate, Stalling};
 
 /// More than any test needs, so that only a fault ends a wait.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,14 +26,22 @@ pub(crate) struct Cluster {
     pub(crate) nodes: BTreeMap<u64, Node<Register>>,
     pub(crate) faults: BTreeMap<u64, Arc<Faults>>,
     runtimes: BTreeMap<u64, Runtime>,
+    fatal: BTreeMap<u64, Recorder>,
+    pub(crate) gates: BTreeMap<u64, Arc<Gate>>,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        self.gates.values().for_each(|gate| gate.open());
         // A runtime that is dropped in a test's own would wait, which is not allowed there.
         let runtimes = std::mem::take(&mut self.runtimes);
         runtimes.into_values().for_each(Runtime::shutdown_background);
     }
+}
+
+/// One thread: when it ends, no task sees another one gone and draws conclusions.
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
 /// An address that nobody used a moment ago.
@@ -62,15 +72,21 @@ pub(crate) fn config(
 impl Cluster {
     /// Starts `size` nodes.
     pub(crate) async fn start(size: u64, limits: Limits) -> Self {
-        let addresses = (1..=size).map(|id| (MasterId(id), free_address())).collect();
-        let dirs = (1..=size).map(|id| (id, tempfile::tempdir().unwrap())).collect();
-        let faults = (1..=size).map(|id| (id, Arc::default())).collect();
-        let (nodes, runtimes) = (BTreeMap::new(), BTreeMap::new());
-        let mut cluster = Self { dirs, addresses, limits, nodes, faults, runtimes };
+        let mut cluster = Self::new(size, limits);
         for id in 1..=size {
             cluster.start_node(id).await;
         }
         cluster
+    }
+
+    /// A cluster of which nothing runs yet.
+    pub(crate) fn new(size: u64, limits: Limits) -> Self {
+        let addresses = (1..=size).map(|id| (MasterId(id), free_address())).collect();
+        let dirs = (1..=size).map(|id| (id, tempfile::tempdir().unwrap())).collect();
+        let faults = (1..=size).map(|id| (id, Arc::default())).collect();
+        let (nodes, runtimes) = (BTreeMap::new(), BTreeMap::new());
+        let (fatal, gates) = (BTreeMap::new(), BTreeMap::new());
+        Self { dirs, addresses, limits, nodes, faults, runtimes, fatal, gates }
     }
 
     pub(crate) fn config(&self, id: u64) -> NodeConfig {
@@ -78,13 +94,75 @@ impl Cluster {
     }
 
     pub(crate) async fn start_node(&mut self, id: u64) {
+        self.try_start_node(id).await.unwrap();
+    }
+
+    pub(crate) async fn try_start_node(&mut self, id: u64) -> Result<(), StartError> {
+        let (runtime, environment) = (runtime(), self.environment(id));
+        let starting = runtime.spawn(Node::start_in(self.config(id), environment));
+        let started = starting.await.unwrap();
+        self.keep(id, started, runtime)
+    }
+
+    /// Starts a node that waits to be added, with an address and a directory of its own.
+    pub(crate) async fn join_node(&mut self, id: u64) {
+        self.addresses.entry(MasterId(id)).or_insert_with(free_address);
+        self.dirs.entry(id).or_insert_with(|| tempfile::tempdir().unwrap());
+        self.faults.entry(id).or_default();
+        let (runtime, environment) = (runtime(), self.environment(id));
+        let starting = runtime.spawn(Node::join_in(self.config(id), environment));
+        let started = starting.await.unwrap();
+        self.keep(id, started, runtime).unwrap();
+    }
+
+    /// The peer address at which a node starts.
+    pub(crate) fn address(&self, id: u64) -> &str {
+        &self.addresses[&MasterId(id)]
+    }
+
+    /// Lets a node start at another address from now on. Returns it.
+    pub(crate) fn move_node(&mut self, id: u64) -> String {
+        let address = free_address();
+        self.addresses.insert(MasterId(id), address.clone());
+        address
+    }
+
+    fn environment(&mut self, id: u64) -> Environment {
         let network = Arc::new(Faulty::new(OsNetwork, &self.faults[&id]));
-        let environment = Environment { network, ..Environment::os() };
-        // One thread: when the runtime ends, no task sees another one gone and draws conclusions.
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let started = runtime.spawn(Node::start_in(self.config(id), environment));
-        self.nodes.insert(id, started.await.unwrap().unwrap());
-        self.runtimes.insert(id, runtime);
+        let fatal = Recorder::default();
+        self.fatal.insert(id, fatal.clone());
+        let gate = self.gates.entry(id).or_default().clone();
+        let disk = Arc::new(Stalling { disk: OsDisk, gate });
+        Environment { network, disk, fatal: Arc::new(fatal), ..Environment::os() }
+    }
+
+    fn keep(
+        &mut self,
+        id: u64,
+        started: Result<Node<Register>, StartError>,
+        runtime: Runtime,
+    ) -> Result<(), StartError> {
+        match started {
+            Ok(node) => {
+                self.nodes.insert(id, node);
+                self.runtimes.insert(id, runtime);
+                Ok(())
+            }
+            Err(refusal) => {
+                runtime.shutdown_background();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Takes everything away that a node wrote. It does not run.
+    pub(crate) fn wipe(&self, id: u64) {
+        std::fs::remove_dir_all(self.config(id).work_dir).unwrap();
+    }
+
+    /// What was fatal to the last life of a node.
+    pub(crate) fn fatal(&self, id: u64) -> Vec<String> {
+        self.fatal[&id].seen()
     }
 
     pub(crate) async fn stop_node(&mut self, id: u64) {

@@ -6,7 +6,10 @@ mod cluster;
 mod failover;
 mod faults;
 mod harness;
+mod membership;
 mod refusals;
+mod stalls;
 #[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod wiped;

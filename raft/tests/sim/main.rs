@@ -4,18 +4,21 @@
 //! `HOLDFAST_SIM_SEED=<seed> cargo test -p holdfast-raft --test sim -- replay --nocapture`, and
 //! with `HOLDFAST_SIM_LIES=1` if it is a seed of `failover.rs`.
 //!
-//! Reading order: `storm.rs`, `world.rs` (the machines and what happens to them), `checks.rs`
-//! (what must hold), `client.rs`, `network.rs`, `failover.rs`.
+//! Reading order: `storm.rs`, `world.rs` (the machines and what happens to them), `machine.rs`,
+//! `checks.rs` (what must hold), `client.rs`, `network.rs`, `failover.rs`, `wiped.rs`.
 #![allow(clippy::unwrap_used, reason = "an assumption that fails ends the test")]
 
 mod checks;
 mod client;
 mod failover;
+mod machine;
 mod network;
+mod snapshots;
 mod storm;
 #[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod wiped;
 mod world;
 
 use std::process::{Child, Command, Stdio};

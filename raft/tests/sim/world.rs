@@ -1,31 +1,30 @@
 //! Three simulated machines with their disks, and the weather.
 
+mod directed;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use raft::env::InTasks;
 use raft::runtime::Seeded;
-use raft::{Environment, FailoverCounts, Leadership, Limits, Node, NodeConfig};
+use raft::{FailoverCounts, Leadership};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use resources::id::{MasterId, Term};
-use tokio::runtime::Handle;
+use resources::id::Term;
 use turmoil::Sim;
 
-use crate::checks::{self, Acknowledged, Broken, Nodes, Running, Watch};
+use crate::checks::{self, Acknowledged, Broken, Nodes, Watch};
 use crate::client::Client;
+use crate::machine::{self, address};
 use crate::network::{Refusing, SimNetwork};
 use crate::storm::Storm;
 use crate::support::Recorder;
 use crate::support::disk::SimDisk;
 use crate::support::faulty::{Faults, Faulty};
 
-const SIZE: u64 = 3;
-const PORT: u16 = 6050;
+pub(crate) const SIZE: u64 = 3;
 /// Simulated time in which everything must be quiet after the weather.
 const CALM: Duration = Duration::from_secs(30);
 
@@ -34,6 +33,7 @@ pub(crate) struct World {
     random: StdRng,
     disks: BTreeMap<u64, SimDisk>,
     faults: BTreeMap<u64, Arc<Faults>>,
+    fatal: BTreeMap<u64, Recorder>,
     refusing: Refusing,
     nodes: Arc<Mutex<Nodes>>,
     acknowledged: Arc<Mutex<Vec<Acknowledged>>>,
@@ -46,25 +46,8 @@ pub(crate) struct World {
     _seeded: Seeded,
 }
 
-fn name(id: u64) -> String {
+pub(crate) fn name(id: u64) -> String {
     format!("n{id}")
-}
-
-fn address(id: u64) -> String {
-    format!("{}:{PORT}", name(id))
-}
-
-fn config(id: u64) -> NodeConfig {
-    NodeConfig {
-        id: MasterId(id),
-        peers: (1..=SIZE).map(|id| (MasterId(id), address(id))).collect(),
-        listen: format!("0.0.0.0:{PORT}"),
-        work_dir: PathBuf::from("raft"),
-        advertise: format!("{}:5050", name(id)),
-        heartbeat: NodeConfig::HEARTBEAT,
-        election_timeout: NodeConfig::ELECTION_TIMEOUT,
-        limits: Limits { snapshot_entries: 100, kept_entries: 20, ..Limits::default() },
-    }
 }
 
 impl World {
@@ -80,7 +63,8 @@ impl World {
             .max_message_latency(Duration::from_millis(5))
             .build();
         let nodes = Arc::new(Mutex::new(Nodes::new()));
-        let (mut disks, mut faults) = (BTreeMap::new(), BTreeMap::new());
+        let (mut disks, mut faults, mut fatal) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let refusing = Refusing::default();
         for id in 1..=SIZE {
             let disk = SimDisk::default().slow(random.random());
@@ -88,13 +72,17 @@ impl World {
             let network = SimNetwork { refusing: refusing.clone() };
             let network = Arc::new(Faulty::new(network, faults.entry(id).or_default()));
             let nodes = nodes.clone();
-            sim.host(name(id), move || run_node(id, disk.clone(), network.clone(), nodes.clone()));
+            let fatal = fatal.entry(id).or_insert_with(Recorder::default).clone();
+            sim.host(name(id), move || {
+                machine::run(id, disk.clone(), network.clone(), nodes.clone(), fatal.clone())
+            });
         }
         Self {
             sim,
             random,
             disks,
             faults,
+            fatal,
             refusing,
             nodes,
             acknowledged: Arc::default(),
@@ -291,7 +279,7 @@ impl World {
         }
     }
 
-    fn crash(&mut self, id: u64) {
+    pub(crate) fn crash(&mut self, id: u64) {
         self.note(&format!("crash {id}"));
         // The power goes first: a process that ends in good order would still write.
         self.disks[&id].cut(self.random.random());
@@ -365,31 +353,4 @@ impl World {
         }
         self.trace.push(format!("end {:?}", self.sim.elapsed()));
     }
-}
-
-/// One life of a machine.
-async fn run_node(
-    id: u64,
-    disk: SimDisk,
-    network: Arc<Faulty>,
-    nodes: Arc<Mutex<Nodes>>,
-) -> turmoil::Result {
-    let fatal = Recorder::default();
-    let environment = Environment {
-        network,
-        disk: Arc::new(disk.clone()),
-        executor: Arc::new(InTasks),
-        fatal: Arc::new(fatal),
-    };
-    match Node::start_in(config(id), environment).await {
-        Ok(node) => {
-            let runtime = Handle::current();
-            nodes.lock().insert(id, Running { node, runtime });
-        }
-        // The power failed before it was up.
-        Err(_) if disk.is_off() => {}
-        Err(refusal) => return Err(refusal.into()),
-    }
-    std::future::pending::<()>().await;
-    Ok(())
 }

@@ -126,6 +126,13 @@ impl SimDisk {
         state.is_off = false;
     }
 
+    /// Another disk takes its place: nothing of what was written is there any more.
+    pub(crate) fn wipe(&self) {
+        let mut state = self.0.lock();
+        state.files.clear();
+        state.epoch += 1;
+    }
+
     /// Syncs and lost writes, for traces.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let state = self.0.lock();

@@ -4,6 +4,7 @@
 pub(crate) mod disk;
 pub(crate) mod faulty;
 pub(crate) mod register;
+pub(crate) mod stall;
 
 use std::sync::Arc;
 
@@ -16,6 +17,11 @@ use raft::env::FatalHook;
 pub(crate) struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Recorder {
+    /// Writes something down as fatal.
+    pub(crate) fn note(&self, error: String) {
+        self.0.lock().push(error);
+    }
+
     /// What was fatal so far.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.0.lock().clone()
