@@ -1,23 +1,22 @@
 //! Sets of resources and their arithmetic (spec §1.6). Adding, subtracting and looking up one
-//! resource takes time logarithmic in the size of the set; a clone costs a counter, and shares
-//! with its original what neither has changed since. Must not know of operations: those are in
-//! `conversion.rs`; sums are in `quantity.rs`.
+//! resource takes what its identity is long, however large the set; a clone costs a counter, and
+//! shares with its original what neither has changed since. Must not know of operations: those
+//! are in `conversion.rs`; sums are in `quantity.rs`.
 //!
 //! Serialized as a list of (resource, count) in the order of the identities: the same set
 //! gives the same bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::VolumeId;
 use crate::identity::{Held, Key};
-use crate::persistent::PersistentMap;
 use crate::resource::{Reservation, Resource};
 use crate::role::Role;
+use crate::trie::Trie;
 use crate::value::Value;
 
 /// A set of resources. What may merge is merged; what may not (volumes, MOUNT, BLOCK and RAW
@@ -25,7 +24,7 @@ use crate::value::Value;
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<(Resource, u64)>", into = "Vec<(Resource, u64)>")]
 pub struct Resources {
-    held: PersistentMap<Key, Arc<Held>>,
+    held: Trie<Arc<Held>>,
 }
 
 impl Resources {
@@ -61,45 +60,43 @@ impl Resources {
     /// Adds one. Nameless and empty ones are ignored. Where an equal volume stands already,
     /// the mount and the creator of the first one stay.
     pub fn add(&mut self, resource: &Resource) {
-        self.add_counted(resource, 1);
+        self.add_counted(Key::of(resource), resource, 1);
     }
     /// Adds every element of another set.
     pub fn add_all(&mut self, other: &Self) {
-        for (resource, count) in other.entries() {
-            self.add_counted(resource, count);
+        for (key, held) in other.held.iter() {
+            self.add_counted(key.clone(), &held.resource, held.count);
         }
     }
-    fn add_counted(&mut self, resource: &Resource, count: u64) {
+    fn add_counted(&mut self, key: Key, resource: &Resource, count: u64) {
         if resource.name.is_empty() || resource.value.is_empty() || count == 0 {
             return;
         }
-        let key = Key::of(resource);
-        if !self.held.contains_key(&key) {
-            let held = Held { resource: resource.clone(), count };
-            self.held.insert_mut(key, Arc::new(held));
-        } else if let Some(held) = self.held.get_mut(&key).map(Arc::make_mut) {
+        if let Some(held) = self.held.get_mut(&key).map(Arc::make_mut) {
             if is_counted(resource) {
                 held.count = held.count.saturating_add(count);
             } else {
                 held.resource.value = held.resource.value.add(&resource.value);
             }
+        } else {
+            let held = Held { resource: resource.clone(), count };
+            self.held.insert(key, Arc::new(held));
         }
     }
 
     /// Subtracts one. What is not there is not subtracted; a rest that is empty or negative
     /// vanishes; an indivisible one goes as a whole or not at all.
     pub fn subtract(&mut self, resource: &Resource) {
-        self.subtract_counted(resource, 1);
+        self.subtract_counted(&Key::of(resource), resource, 1);
     }
     /// Subtracts every element of another set.
     pub fn subtract_all(&mut self, other: &Self) {
-        for (resource, count) in other.entries() {
-            self.subtract_counted(resource, count);
+        for (key, held) in other.held.iter() {
+            self.subtract_counted(key, &held.resource, held.count);
         }
     }
-    fn subtract_counted(&mut self, resource: &Resource, count: u64) {
-        let key = Key::of(resource);
-        let Some(held) = self.held.get(&key) else { return };
+    fn subtract_counted(&mut self, key: &Key, resource: &Resource, count: u64) {
+        let Some(held) = self.held.get(key) else { return };
         let value = &held.resource.value;
         let (count, value) = if is_counted(resource) {
             (held.count.saturating_sub(count), None)
@@ -107,8 +104,8 @@ impl Resources {
             (held.count, Some(value.subtract(&resource.value)))
         };
         if count == 0 || value.as_ref().is_some_and(Value::is_empty) {
-            self.held.remove_mut(&key);
-        } else if let Some(held) = self.held.get_mut(&key).map(Arc::make_mut) {
+            self.held.remove(key);
+        } else if let Some(held) = self.held.get_mut(key).map(Arc::make_mut) {
             held.count = count;
             if let Some(value) = value {
                 held.resource.value = value;
@@ -119,7 +116,7 @@ impl Resources {
     /// Whether one resource is in it as a whole.
     #[must_use]
     pub fn contains_one(&self, resource: &Resource) -> bool {
-        self.contains_counted(resource, 1)
+        self.contains_counted(&Key::of(resource), resource, 1)
     }
     /// Whether all of another set is in it, as many shares and copies included.
     ///
@@ -127,11 +124,18 @@ impl Resources {
     /// disk out of nothing, so copies are counted for every indivisible resource.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
-        other.entries().all(|(resource, count)| self.contains_counted(resource, count))
+        other.missing_in(self).is_none()
     }
-    pub(crate) fn contains_counted(&self, resource: &Resource, count: u64) -> bool {
+    /// The first entry that another set does not have, or not as much of.
+    pub(crate) fn missing_in(&self, available: &Self) -> Option<&Resource> {
+        let mut entries = self.held.iter();
+        let missing = entries
+            .find(|(key, held)| !available.contains_counted(key, &held.resource, held.count));
+        missing.map(|(_, held)| &held.resource)
+    }
+    fn contains_counted(&self, key: &Key, resource: &Resource, count: u64) -> bool {
         resource.value.is_empty()
-            || self.held(resource).is_some_and(|held| {
+            || self.held.get(key).is_some_and(|held| {
                 held.count >= count && held.resource.value.contains(&resource.value)
             })
     }
@@ -152,14 +156,11 @@ impl Resources {
     #[must_use]
     pub fn find_volume(&self, role: &Role, id: &VolumeId) -> Option<&Resource> {
         let name = Key::of_volume(role, id);
-        let from_here = (Bound::Included(&name[..]), Bound::Unbounded);
-        let (key, held) = self.held.range::<[u8], _>(from_here).next()?;
-        key.starts_with(&name).then_some(&held.resource)
+        self.held.starting_with(&name).next().map(|held| &held.resource)
     }
     /// All persistent volumes, by role and id. The other resources cost nothing.
     pub fn volumes(&self) -> impl Iterator<Item = &Resource> {
-        let volumes = (Bound::Included(Key::VOLUMES), Bound::Unbounded);
-        self.held.range::<[u8], _>(volumes).flat_map(|(_, held)| objects(held))
+        self.held.starting_with(Key::VOLUMES).flat_map(|held| objects(held))
     }
     /// Those whose top reservation is for `role`.
     #[must_use]
@@ -184,10 +185,10 @@ impl Resources {
     }
     fn grouped<G: Ord>(&self, group: impl Fn(&Resource) -> Option<G>) -> BTreeMap<G, Self> {
         let mut groups: BTreeMap<G, Self> = BTreeMap::new();
-        for (key, held) in &self.held {
+        for (key, held) in self.held.iter() {
             if let Some(group) = group(&held.resource) {
                 let set = groups.entry(group).or_default();
-                set.held.insert_mut(key.clone(), Arc::clone(held));
+                set.held.insert(key.clone(), Arc::clone(held));
             }
         }
         groups
@@ -207,11 +208,11 @@ impl Resources {
         if left.len() < kept.len() {
             filtered = self.clone();
             for (key, _) in left {
-                filtered.held.remove_mut(key);
+                filtered.held.remove(key);
             }
         } else {
             for (key, held) in kept {
-                filtered.held.insert_mut(key.clone(), Arc::clone(held));
+                filtered.held.insert(key.clone(), Arc::clone(held));
             }
         }
         filtered
@@ -221,7 +222,8 @@ impl Resources {
     pub fn map(&self, change: impl Fn(&Resource) -> Resource) -> Self {
         let mut changed = Self::new();
         for (resource, count) in self.entries() {
-            changed.add_counted(&change(resource), count);
+            let resource = change(resource);
+            changed.add_counted(Key::of(&resource), &resource, count);
         }
         changed
     }
@@ -229,23 +231,24 @@ impl Resources {
     fn held(&self, resource: &Resource) -> Option<&Held> {
         self.held.get(&Key::of(resource)).map(|held| &**held)
     }
-    /// Copies the entry of this identity from one set to another, if it is there.
+    /// Makes the entry of this identity in another set what it is here.
     pub(crate) fn copy_entry(&self, resource: &Resource, into: &mut Self) {
         let key = Key::of(resource);
-        if let Some(held) = self.held.get(&key) {
-            into.held.insert_mut(key, Arc::clone(held));
+        match self.held.get(&key) {
+            Some(held) => into.held.insert(key, Arc::clone(held)),
+            None => into.held.remove(&key),
         }
     }
     /// Replaces the entries of `before` by those of `after`.
     pub(crate) fn exchange(&mut self, before: &Self, after: &Self) {
-        for key in before.held.keys().filter(|key| !after.held.contains_key(*key)) {
-            self.held.remove_mut(key);
+        for (key, _) in before.held.iter().filter(|(key, _)| after.held.get(key).is_none()) {
+            self.held.remove(key);
         }
-        for (key, held) in &after.held {
+        for (key, held) in after.held.iter() {
             match before.held.get(key) {
                 Some(old) if Arc::ptr_eq(old, held) => {}
                 Some(_) if let Some(own) = self.held.get_mut(key) => own.clone_from(held),
-                Some(_) | None => self.held.insert_mut(key.clone(), Arc::clone(held)),
+                Some(_) | None => self.held.insert(key.clone(), Arc::clone(held)),
             }
         }
     }
@@ -268,8 +271,9 @@ impl PartialEq for Resources {
         let is_same = |left: &Held, right: &Held| {
             left.count == right.count && left.resource.value == right.resource.value
         };
-        self.held.size() == other.held.size()
-            && self.held.iter().zip(&other.held).all(|((left_key, left), (right_key, right))| {
+        let mut pairs = self.held.iter().zip(other.held.iter());
+        self.held.len() == other.held.len()
+            && pairs.all(|((left_key, left), (right_key, right))| {
                 Arc::ptr_eq(left, right) || (left_key == right_key && is_same(left, right))
             })
     }
@@ -280,9 +284,7 @@ impl Eq for Resources {}
 impl FromIterator<Resource> for Resources {
     fn from_iter<I: IntoIterator<Item = Resource>>(resources: I) -> Self {
         let mut set = Self::new();
-        for resource in resources {
-            set.add(&resource);
-        }
+        resources.into_iter().for_each(|resource| set.add(&resource));
         set
     }
 }
@@ -290,9 +292,7 @@ impl FromIterator<Resource> for Resources {
 impl<'a> FromIterator<&'a Resource> for Resources {
     fn from_iter<I: IntoIterator<Item = &'a Resource>>(resources: I) -> Self {
         let mut set = Self::new();
-        for resource in resources {
-            set.add(resource);
-        }
+        resources.into_iter().for_each(|resource| set.add(resource));
         set
     }
 }
@@ -301,7 +301,7 @@ impl From<Vec<(Resource, u64)>> for Resources {
     fn from(entries: Vec<(Resource, u64)>) -> Self {
         let mut set = Self::new();
         for (resource, count) in &entries {
-            set.add_counted(resource, *count);
+            set.add_counted(Key::of(resource), resource, *count);
         }
         set
     }

@@ -84,7 +84,8 @@ impl Operation {
             Self::Reserve { .. }
             | Self::Unreserve { .. }
             | Self::Grow { .. }
-            | Self::Shrink { .. } => Ok(()),
+            | Self::Shrink { .. }
+            | Self::Launch(_) => Ok(()),
         }
     }
 }

@@ -127,6 +127,11 @@ impl Operation {
                     ],
                 }]
             }
+            // What it needs must be there, and stays.
+            Self::Launch(launch) => {
+                let needed: Vec<Resource> = launch.needed().iter_with_shares().cloned().collect();
+                vec![Conversion { consumed: needed.clone(), converted: needed }]
+            }
         }
     }
     /// Everything that it consumes.
@@ -163,12 +168,29 @@ impl Resources {
         self.exchange(&before, &after);
         Ok(())
     }
+    /// Takes what the operation touches as it is in `applied`, a set that differs from this one
+    /// in nothing else. Cheaper than to apply it again, and the sets go on sharing the values.
+    pub fn follow(&mut self, applied: &Self, operation: &Operation) {
+        for conversion in operation.conversions() {
+            for resource in conversion.consumed.iter().chain(&conversion.converted) {
+                applied.copy_entry(resource, self);
+            }
+        }
+    }
     /// The entries that the operation touches, as they are and as they become.
     fn exchanged(&self, operation: &Operation) -> Result<(Self, Self), Unconvertible> {
         if let Operation::Grow { volume, .. } | Operation::Shrink { volume, .. } = operation
             && volume.provider_id.is_some()
         {
             return Err(Unconvertible::ProviderUnsupported { volume: Box::new(volume.clone()) });
+        }
+        // On record a volume stays mounted as it was made, however the tasks mount it.
+        if let Operation::Launch(launch) = operation {
+            let needed = launch.needed();
+            return match needed.missing_in(self) {
+                None => Ok((Self::new(), Self::new())),
+                Some(missing) => Err(self.insufficient(Box::new(missing.clone()))),
+            };
         }
         let mut conversions = operation.conversions();
         if let Operation::Grow { volume, .. } | Operation::Shrink { volume, .. } = operation
@@ -196,19 +218,13 @@ impl Resources {
     fn convert(&mut self, conversion: &Conversion) -> Result<(), Box<Resource>> {
         let consumed: Self = conversion.consumed.iter().collect();
         if let Some(missing) = consumed.missing_in(self) {
-            return Err(missing);
+            return Err(Box::new(missing.clone()));
         }
         self.subtract_all(&consumed);
         for resource in &conversion.converted {
             self.add(resource);
         }
         Ok(())
-    }
-    fn missing_in(&self, available: &Self) -> Option<Box<Resource>> {
-        let mut entries = self.entries();
-        let missing =
-            entries.find(|(resource, count)| !available.contains_counted(resource, *count));
-        missing.map(|(resource, _)| Box::new(resource.clone()))
     }
     fn destroyed(&self, volumes: &[Resource]) -> Result<(), Unconvertible> {
         match volumes.iter().map(|volume| (volume, self.count(volume))).find(|(_, left)| *left > 0)

@@ -112,6 +112,10 @@ ids! {
     OperationId;
     /// Name of a task, given by its framework.
     TaskId;
+    /// Name of an executor, given by its framework; that of its task for a command.
+    ExecutorId;
+    /// Name of one subscription of a scheduler (`Mesos-Stream-Id`).
+    StreamId;
     /// `persistence.id` of a volume: unique per reservation role on each agent.
     VolumeId;
     /// Random name of the cluster, committed by its first leader.
@@ -120,6 +124,25 @@ ids! {
     CheckpointId;
     /// `provider_id` of a resource that a resource provider holds.
     ProviderId;
+}
+
+impl ExecutorId {
+    /// The executor of a command has the name of its task.
+    #[must_use]
+    pub fn of_command(task_id: &TaskId) -> Self {
+        Self(task_id.0.clone())
+    }
+}
+
+/// Name of a status update: 16 random bytes, a UUID to Mesos' clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UpdateId(pub [u8; 16]);
+
+impl fmt::Display for UpdateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 /// An authenticated identity. Free text, never empty.

@@ -2,7 +2,6 @@
 //! `collection.rs` orders and finds them. Not part of it: how a volume is mounted, and who
 //! created it. How the bytes are made is in `encode.rs`.
 
-use std::borrow::Borrow;
 use std::sync::Arc;
 
 use crate::encode::Encoder;
@@ -11,7 +10,7 @@ use crate::resource::Resource;
 use crate::role::Role;
 
 /// The key. Its order puts volumes last, by (role, id), so that one of them is found by a range.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Key(Arc<[u8]>);
 
 impl Key {
@@ -36,8 +35,8 @@ impl Key {
         encoder.optional(whole, Encoder::value);
         Self(encoder.finish().into())
     }
-    pub(crate) fn starts_with(&self, bytes: &[u8]) -> bool {
-        self.0.starts_with(bytes)
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
     /// What the keys of all volumes with this role and id begin with.
     pub(crate) fn of_volume(role: &Role, id: &VolumeId) -> Vec<u8> {
@@ -47,15 +46,16 @@ impl Key {
     }
 }
 
+#[cfg(test)]
+impl Key {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
 fn volume_name(encoder: &mut Encoder, (role, id): (Option<&Role>, &VolumeId)) {
     encoder.optional_text(role.map(Role::as_str));
     encoder.text(id.as_str());
-}
-
-impl Borrow<[u8]> for Key {
-    fn borrow(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 /// One entry of a set: a resource and how often it is there. Behind a counter in every set, so

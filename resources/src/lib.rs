@@ -3,11 +3,12 @@
 //!
 //! Reading order: [`id`], [`time`], [`role`], [`value`], [`resource`] (text: `display.rs`),
 //! [`form`] (the three wire formats; in by `upgrade.rs`, out by `downgrade.rs`, leniency in
-//! `lenient.rs`), [`operation`], [`validate`] (the rules: `rules.rs`, [`capability`]; quotes in
-//! messages: [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree:
-//! [`persistent`]; hash: `digest.rs`), [`conversion`], [`conflict`], [`stable`] (names of
-//! reservations and volumes), [`parse`], [`quantity`], [`compatibility`], [`volume_path`],
-//! [`message`] (what master and agent tell each other).
+//! `lenient.rs`), [`opaque`], [`framework`], [`task`], [`operation`], [`validate`] (the rules:
+//! `rules.rs`, [`framework_rules`], [`task_rules`], [`capability`]; quotes in messages:
+//! [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree: `trie.rs`; hash:
+//! `digest.rs`), [`persistent`] (the tree of all else), [`conversion`], [`conflict`], [`stable`]
+//! (names of reservations and volumes), [`parse`], [`quantity`], [`compatibility`],
+//! [`volume_path`], [`message`] (what master and agent tell each other).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -27,10 +28,13 @@ mod display;
 mod downgrade;
 mod encode;
 pub mod form;
+pub mod framework;
+pub mod framework_rules;
 pub mod id;
 mod identity;
 mod lenient;
 pub mod message;
+pub mod opaque;
 pub mod operation;
 pub mod parse;
 pub mod persistent;
@@ -39,7 +43,10 @@ pub mod resource;
 pub mod role;
 mod rules;
 pub mod stable;
+pub mod task;
+pub mod task_rules;
 pub mod time;
+mod trie;
 mod upgrade;
 pub mod validate;
 pub mod value;

@@ -7,9 +7,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, CheckpointId, ClusterId, Incarnation, OperationId, Seq, Term};
+use crate::id::{
+    AgentId, CheckpointId, ClusterId, FrameworkId, Incarnation, OperationId, Seq, TaskId, Term,
+    UpdateId,
+};
+use crate::opaque::Opaque;
 use crate::operation::Operation;
 use crate::resource::Resource;
+use crate::task::{ExecutorName, StatusUpdate, TaskReport};
 use crate::value::{Ranges, Scalar};
 
 /// Who speaks for the cluster. Compared in the order of its fields; an agent refuses a lower
@@ -123,6 +128,12 @@ pub struct Registration {
     pub settled: Vec<Settled>,
     /// Volumes whose directory is missing or not the one that was made.
     pub unavailable: Vec<Resource>,
+    /// Tasks that run, or ended and are not acknowledged, by framework and task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskReport>,
+    /// Executors that run, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executors: Vec<ExecutorName>,
 }
 
 /// Agent to master.
@@ -151,6 +162,90 @@ pub enum AgentMessage {
     },
     /// Answer to a ping.
     Pong,
+    /// What tasks came to. Said again until each is acknowledged, one at a time per task.
+    Statuses(Vec<StatusUpdate>),
+    /// Executors that ended.
+    Exited(Vec<ExecutorExit>),
+    /// An executor's words for its scheduler, at most once.
+    FrameworkMessage {
+        /// From whom.
+        executor: ExecutorName,
+        /// What.
+        data: Opaque,
+    },
+}
+
+/// An executor that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutorExit {
+    /// Which.
+    pub executor: ExecutorName,
+    /// Its exit status as `wait(2)` gives it.
+    pub status: i32,
+}
+
+/// What a leader asks of an agent beside its orders. Each can be derived from the state again,
+/// and may come more than once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Instruction {
+    /// End a task.
+    Kill {
+        /// Whose.
+        framework_id: FrameworkId,
+        /// Which.
+        task_id: TaskId,
+        /// How long it may take to end by itself; its own policy when none.
+        grace: Option<Duration>,
+    },
+    /// End an executor and its tasks.
+    ShutDownExecutor(ExecutorName),
+    /// End everything of a framework that is gone; its statuses need no acknowledgement.
+    ShutDownFramework(FrameworkId),
+    /// A framework's info has changed: `mesos.v1.FrameworkInfo` with its id.
+    UpdateFramework {
+        /// Which.
+        framework_id: FrameworkId,
+        /// What it is now.
+        info: Opaque,
+    },
+    /// A status has reached its framework: the next one may come.
+    AcknowledgeStatus {
+        /// Whose.
+        framework_id: FrameworkId,
+        /// Of which task.
+        task_id: TaskId,
+        /// Which status.
+        uuid: UpdateId,
+    },
+    /// A scheduler's words for an executor, at most once.
+    ExecutorMessage {
+        /// For whom.
+        executor: ExecutorName,
+        /// What.
+        data: Opaque,
+    },
+}
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill { framework_id, task_id, grace } => {
+                write!(f, "kill {framework_id}/{task_id}")?;
+                grace.map_or(Ok(()), |grace| write!(f, " within {grace:?}"))
+            }
+            Self::ShutDownExecutor(name) => write!(f, "shut down executor {name}"),
+            Self::ShutDownFramework(id) => write!(f, "shut down framework {id}"),
+            Self::UpdateFramework { framework_id, info: _ } => {
+                write!(f, "update framework {framework_id}")
+            }
+            Self::AcknowledgeStatus { framework_id, task_id, uuid } => {
+                write!(f, "acknowledge {framework_id}/{task_id} #{uuid}")
+            }
+            Self::ExecutorMessage { executor, data } => {
+                write!(f, "message to {executor}, {} bytes", data.as_bytes().len())
+            }
+        }
+    }
 }
 
 /// Master to agent. Every one of a session carries the fence of its leader.
@@ -181,6 +276,8 @@ pub enum MasterMessage {
     },
     /// Hashes differ: send the full total.
     SendTotal,
+    /// Something beside the orders, after those that were sent before.
+    Instruct(Instruction),
     /// Are you there?
     Ping,
 }

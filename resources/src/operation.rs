@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::Resource;
 use crate::role::Role;
+use crate::task::Launch;
 use crate::value::Scalar;
 
-/// A change of an agent's resources that needs no resource provider.
+/// A change of an agent's resources that needs no resource provider, or a use of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::large_enum_variant,
@@ -50,6 +51,8 @@ pub enum Operation {
         /// How much, less than its size.
         subtract: Scalar,
     },
+    /// Run tasks on resources; a framework's only. What it launches it uses, and changes not.
+    Launch(Box<Launch>),
 }
 
 impl Operation {
@@ -80,6 +83,8 @@ impl Operation {
                 Self::Grow { volume: change(volume), addition: change(addition) }
             }
             Self::Shrink { volume, subtract } => Self::Shrink { volume: change(volume), subtract },
+            // What is launched is in unallocated form: its role stands beside it.
+            Self::Launch(launch) => Self::Launch(launch),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Texts of the command line: `--resources`, `--attributes`, values and durations (spec §1.8).
 //! JSON is read by the caller; its objects come in as `ResourceForm`s.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::num::FpCategory;
 use std::time::Duration;
@@ -60,6 +63,8 @@ pub enum InvalidResources {
     DynamicReservation(Box<Resource>),
     #[error("resource '{}' has values of the types {first} and {second}", brief::text(name))]
     TypeConflict { name: String, first: ValueKind, second: ValueKind },
+    #[error("resource '{}' adds up to {sum}, more than {}", brief::text(name), Scalar::MAX)]
+    TooMuch { name: String, sum: Scalar },
 }
 
 /// Why a text is no list of attributes.
@@ -241,6 +246,7 @@ fn declared(forms: Vec<ResourceForm>) -> Result<Resources, InvalidResources> {
         resources.add(&resource.map_err(|reason| InvalidResources::Resource { name, reason })?);
     }
     let mut kinds: BTreeMap<&str, ValueKind> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, Scalar> = BTreeMap::new();
     for resource in resources.iter() {
         let boxed = || Box::new(resource.clone());
         if resource.is_persistent_volume() {
@@ -257,6 +263,12 @@ fn declared(forms: Vec<ResourceForm>) -> Result<Resources, InvalidResources> {
         if first != second {
             let name = resource.name.clone();
             return Err(InvalidResources::TypeConflict { name, first, second });
+        }
+        let sum = sums.entry(&resource.name).or_default();
+        *sum = sum.saturating_add(resource.value.as_scalar().unwrap_or_default());
+        // Whatever is made of it later fits a number of the wire, too.
+        if *sum > Scalar::MAX {
+            return Err(InvalidResources::TooMuch { name: resource.name.clone(), sum: *sum });
         }
     }
     Ok(resources)
@@ -333,65 +345,4 @@ fn duration_nanos(text: &str) -> Option<u64> {
     let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
     let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     u64::try_from(whole.checked_mul(*nanos)? + part * nanos / scale).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations() {
-        #[track_caller]
-        fn check(text: &str, nanos: Option<u64>) {
-            assert_eq!(duration(text).ok(), nanos.map(Duration::from_nanos), "{text}");
-        }
-        check("1ns", Some(1));
-        check("250ms", Some(250_000_000));
-        check("1.5secs", Some(1_500_000_000));
-        check(".5s", Some(500_000_000));
-        check("2mins", Some(120_000_000_000));
-        check("1min", Some(60_000_000_000));
-        check("1m", Some(60_000_000_000));
-        check("1h", Some(3_600_000_000_000));
-        check("1hrs", Some(3_600_000_000_000));
-        check("1days", Some(86_400_000_000_000));
-        check("2weeks", Some(1_209_600_000_000_000));
-        check("0ns", Some(0));
-        for bad in ["", "5", "s", ".s", "1.2.3s", "-1s", "1 fortnight", "1e3s", "99999999999w"] {
-            check(bad, None);
-        }
-    }
-
-    #[test]
-    fn numbers_and_other_texts() {
-        #[track_caller]
-        fn check(text: &str, expected: Result<ParsedValue, InvalidValue>) {
-            assert_eq!(value(text), expected, "{text}");
-        }
-        check("1e3", Ok(ParsedValue::Scalar(1000.0)));
-        check("+.5", Ok(ParsedValue::Scalar(0.5)));
-        check("-0", Ok(ParsedValue::Scalar(0.0)));
-        check("1e999", Ok(ParsedValue::Text("1e999".to_owned())));
-        check("0x10", Ok(ParsedValue::Text("0x10".to_owned())));
-        check("[9-4]", Err(InvalidValue::RangesInverted { begin: 9, end: 4 }));
-        check("[1-2-3]", Err(InvalidValue::Ranges("[1-2-3]".to_owned())));
-        check("[-1-2]", Ok(ParsedValue::Ranges(vec![Range { begin: 1, end: 2 }].into())));
-        check("a(b", Err(InvalidValue::Brackets("a(b".to_owned())));
-    }
-
-    #[test]
-    fn default_role_reserves_what_names_none() {
-        #[track_caller]
-        fn check(text: &str, expected: &str) {
-            let role = Role::parse("web").unwrap();
-            let resources = resources_text(text, &role).map(|set| set.to_string());
-            assert_eq!(resources.unwrap_or_else(|error| error.to_string()), expected);
-        }
-        check("cpus:2", "cpus(reservations: [(STATIC,web)]):2");
-        check("cpus(*):2", "cpus:2");
-        check("cpus(ads):2;", "cpus(reservations: [(STATIC,ads)]):2");
-        check("cpus)ads:2", "parentheses in resource 'cpus)ads:2' do not match");
-        check("cpus(a)b:2", "parentheses in resource 'cpus(a)b:2' do not match");
-        check(":2", "invalid resource '': resource has an empty name");
-    }
 }

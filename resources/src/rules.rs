@@ -62,6 +62,11 @@ pub(crate) fn check(operation: &Operation, caller: Caller<'_>) -> Result<(), Inv
         Operation::Destroy { volumes } => destroy(volumes, caller),
         Operation::Grow { volume, addition } => grow(volume, addition, caller),
         Operation::Shrink { volume, subtract } => shrink(volume, *subtract, caller),
+        Operation::Launch(_) => match caller {
+            Caller::Operator(_) => Err(InvalidOperation::LaunchByOperator),
+            // Its tasks are checked one by one.
+            Caller::Framework(_) => Ok(()),
+        },
     }
 }
 
@@ -89,7 +94,7 @@ pub(crate) fn agent_capabilities(
         Operation::Grow { volume, .. } | Operation::Shrink { volume, .. } => {
             needs(volume, AgentCapability::ResizeVolume)
         }
-        Operation::Unreserve { .. } | Operation::Destroy { .. } => Ok(()),
+        Operation::Unreserve { .. } | Operation::Destroy { .. } | Operation::Launch(_) => Ok(()),
     }
 }
 
@@ -210,7 +215,7 @@ fn create(volumes: &[Resource], caller: Caller<'_>) -> Result<(), InvalidOperati
 }
 
 /// A task sees the volume under one name in its sandbox (decisions A6).
-fn container_path(volume: &Resource) -> Result<(), InvalidOperation> {
+pub(crate) fn container_path(volume: &Resource) -> Result<(), InvalidOperation> {
     let mount = volume.disk.as_ref().and_then(|disk| disk.volume.as_ref());
     let path = mount.map(|mount| mount.container_path.as_str()).unwrap_or_default();
     let is_name = !matches!(path, "" | "." | "..")
@@ -289,7 +294,7 @@ fn each<'a>(
 }
 
 /// The operation-level check of one resource (spec §1.5, end).
-fn resource(resource: &Resource) -> Result<(), InvalidOperation> {
+pub(crate) fn resource(resource: &Resource) -> Result<(), InvalidOperation> {
     if let Some(gpus) =
         resource.value.as_scalar().filter(|s| resource.name == "gpus" && !s.is_whole())
     {

@@ -37,7 +37,7 @@ pub enum InvalidResource {
     UnsupportedType { kind: String },
     #[error("a SCALAR resource needs 'scalar', and no 'ranges' or 'set'")]
     ScalarFields,
-    #[error("scalar {} is no amount that fits into 64 bits of thousandths", brief::number(*value))]
+    #[error("scalar {} is no amount up to {}", brief::number(*value), Scalar::MAX)]
     ScalarRange { value: f64 },
     #[error("scalar {} is negative, or rounds to nothing", brief::number(*value))]
     ScalarNotPositive { value: f64 },
@@ -158,6 +158,8 @@ impl fmt::Display for ListField {
 pub enum InvalidOperation {
     #[error("no resources are given")]
     Empty,
+    #[error("only frameworks launch tasks")]
+    LaunchByOperator,
     #[error("{list}[{index}]: {reason}")]
     Element { list: ListField, index: usize, reason: Box<InvalidOperation> },
     #[error("the size of {} must be more than nothing", brief::resource(.0))]

@@ -16,6 +16,9 @@ pub struct Scalar(i64);
 impl Scalar {
     /// Nothing.
     pub const ZERO: Self = Self(0);
+    /// The most that a number of the wire or of a text may say: 2^53 thousandths, up to which a
+    /// double counts one by one (R05).
+    pub const MAX: Self = Self(1 << 53);
 
     /// An amount of `milli` thousandths.
     #[must_use]
@@ -28,7 +31,7 @@ impl Scalar {
         self.0
     }
     /// Rounds to the nearest thousandth, half away from zero (decisions A11). `None` for NaN,
-    /// the infinities and what lies outside of 64 bits.
+    /// the infinities and what is further from nothing than [`Self::MAX`].
     #[expect(
         clippy::float_arithmetic,
         clippy::cast_possible_truncation,
@@ -36,9 +39,8 @@ impl Scalar {
     )]
     #[must_use]
     pub fn from_f64(value: f64) -> Option<Self> {
-        const LIMIT: f64 = 9_223_372_036_854_775_000.0;
         let milli = (value * 1000.0).round();
-        (milli.is_finite() && milli.abs() <= LIMIT).then_some(Self(milli as i64))
+        (milli.abs() <= Self::MAX.0 as f64).then_some(Self(milli as i64))
     }
     /// The nearest double: what the wire carries.
     #[expect(
@@ -51,19 +53,13 @@ impl Scalar {
     }
     /// The sum, `None` when it does not fit.
     #[must_use]
-    pub const fn checked_add(self, other: Self) -> Option<Self> {
-        match self.0.checked_add(other.0) {
-            Some(milli) => Some(Self(milli)),
-            None => None,
-        }
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
     }
     /// The difference, `None` when it does not fit.
     #[must_use]
-    pub const fn checked_sub(self, other: Self) -> Option<Self> {
-        match self.0.checked_sub(other.0) {
-            Some(milli) => Some(Self(milli)),
-            None => None,
-        }
+    pub fn checked_sub(self, other: Self) -> Option<Self> {
+        self.0.checked_sub(other.0).map(Self)
     }
     /// The sum, or the nearest amount that fits.
     #[must_use]
@@ -374,7 +370,11 @@ mod tests {
         check(0.1 + 0.2, Some("0.3"));
         check(f64::NAN, None);
         check(f64::INFINITY, None);
-        check(1e17, None);
+        check(9_007_199_254_740.99, Some("9007199254740.99"));
+        check(9_007_199_254_740.992, Some("9007199254740.992"));
+        check(-9_007_199_254_740.992, Some("-9007199254740.992"));
+        check(9_007_199_254_740.994, None);
+        check(9e15, None);
     }
 
     #[test]

@@ -3,10 +3,12 @@
 use resources::capability::AgentCapability;
 use resources::conflict::VolumeConflict;
 use resources::conversion::{Incompatible, Unconvertible};
+use resources::framework_rules::InvalidFramework;
 use resources::parse::{InvalidAttributes, InvalidResources, InvalidValue};
 use resources::quantity::InvalidQuantities;
 use resources::resource::Resource;
 use resources::role::InvalidRole;
+use resources::task_rules::InvalidUse;
 use resources::validate::{InvalidOperation, InvalidResource};
 
 /// An error with a class.
@@ -79,6 +81,7 @@ impl Classed for InvalidResources {
             Self::Revocable(_) => "CMDLINE_REVOCABLE",
             Self::DynamicReservation(_) => "CMDLINE_DYNAMIC_RESERVATION",
             Self::TypeConflict { .. } => "CMDLINE_TYPE_CONFLICT",
+            Self::TooMuch { .. } => "CMDLINE_TOO_MUCH",
         }
     }
 }
@@ -157,6 +160,7 @@ impl Classed for InvalidOperation {
         match self {
             Self::Element { reason, .. } => reason.class(),
             Self::Empty => "NO_RESOURCES",
+            Self::LaunchByOperator => "OWN_RULE",
             // In CREATE and DESTROY there is no case: only GROW_VOLUME's addition has one.
             Self::NoSize(_) => "GROW_ADDITION_NOT_POSITIVE",
             Self::FractionalGpus(_) => "GPUS_NOT_INTEGER",
@@ -216,6 +220,45 @@ impl Classed for VolumeConflict {
             Self::Exists { .. } => "PV_ID_DUPLICATE",
             Self::NotFound { .. } => "PV_NOT_FOUND",
             Self::InUse { .. } => "PV_IN_USE",
+        }
+    }
+}
+
+impl Classed for InvalidFramework {
+    fn class(&self) -> &'static str {
+        match self {
+            Self::RolesWithoutMultiRole => "FI_ROLES_WITHOUT_MULTI_ROLE",
+            Self::RoleWithMultiRole => "FI_ROLE_WITH_MULTI_ROLE",
+            Self::DuplicateRole(_) => "FI_DUPLICATE_ROLES",
+            Self::Role(_) => "INVALID_ROLE",
+            Self::Id(_) => "FI_ID_INVALID",
+            Self::SuppressedRole(_) => "FI_SUPPRESSED_ROLE_UNKNOWN",
+            Self::NotWhitelisted(_) => "FI_ROLE_NOT_WHITELISTED",
+            // Rules without a case.
+            Self::FailoverTimeout(_)
+            | Self::NothingAllocatable(_)
+            | Self::Allocatable { .. }
+            | Self::ConstrainedRole(_)
+            | Self::Root => "OWN_RULE",
+        }
+    }
+}
+
+impl Classed for InvalidUse {
+    fn class(&self) -> &'static str {
+        match self {
+            Self::Nothing => "TASK_NO_RESOURCES",
+            Self::Resource(reason) => reason.class(),
+            Self::DuplicateVolume { .. } => "PV_ID_DUPLICATE",
+            Self::SeveralRoles { .. } => "ALLOCATION_ROLES_MIXED",
+            Self::RevocableMixed(_) => "REVOCABLE_MIXED",
+            Self::SharedByExecutor(_) => "EXECUTOR_SHARED_RESOURCES",
+            Self::Overlap { .. } => "TASK_EXECUTOR_OVERLAP",
+            // Rules without a case.
+            Self::OtherRole(_)
+            | Self::NotAllocated(_)
+            | Self::SmallExecutor { .. }
+            | Self::ExecutorWithoutDisk => "OWN_RULE",
         }
     }
 }

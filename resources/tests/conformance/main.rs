@@ -8,6 +8,7 @@
 mod classes;
 mod compare;
 mod decode;
+mod frameworks;
 mod operations;
 mod validation;
 
