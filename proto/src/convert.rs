@@ -2,15 +2,22 @@
 //! here, once; whether an operation makes sense is for `resources::validate` and the state.
 //!
 //! Next: `convert/resource.rs`, `convert/operation.rs`, `convert/attribute.rs`,
-//! `convert/agent.rs`.
+//! `convert/status.rs`, `convert/framework.rs`, `convert/task.rs`, `convert/offer.rs`,
+//! `convert/scheduler.rs`, `convert/agent.rs`.
 
 pub mod agent;
 pub mod attribute;
+pub mod framework;
+pub mod offer;
 pub mod operation;
 pub mod resource;
+pub mod scheduler;
+pub mod status;
+pub mod task;
 
 use thiserror::Error;
 
+use resources::brief;
 use resources::id::InvalidId;
 use resources::validate::InvalidResource;
 
@@ -59,8 +66,8 @@ pub enum InvalidWire {
         /// What is wrong with it.
         source: InvalidAttribute,
     },
-    /// An amount that is none, or beyond 64 bits of thousandths.
-    #[error("'{field}' is {value}, which is no amount")]
+    /// An amount that is none, or beyond `Scalar::MAX`.
+    #[error("'{field}' is {}, which is no amount", brief::number(*value))]
     Amount {
         /// Where.
         field: &'static str,
@@ -78,6 +85,36 @@ pub enum InvalidWire {
     ProtocolVersion {
         /// What the peer speaks.
         found: u32,
+    },
+    /// A number that names none of an enumeration.
+    #[error("'{field}' is {found}, which is no value of it")]
+    Enumerator {
+        /// Where.
+        field: &'static str,
+        /// What was found.
+        found: i32,
+    },
+    /// A name of an update that is no UUID.
+    #[error("'uuid' has {bytes} bytes, not 16")]
+    Uuid {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Bytes that hold no message.
+    #[error("'{field}' holds no message: {reason}")]
+    Undecodable {
+        /// Where.
+        field: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A role that is none.
+    #[error("invalid '{field}': {source}")]
+    Role {
+        /// Where.
+        field: &'static str,
+        /// What is wrong with it.
+        source: resources::role::InvalidRole,
     },
     /// A digest of the wrong length.
     #[error("'resources_digest' has {bytes} bytes, not 16")]

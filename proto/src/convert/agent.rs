@@ -1,5 +1,7 @@
 //! `holdfast/agent.proto` ⇄ `resources::message`: what agents and the leading master tell each
-//! other. Resources go in post-refinement form.
+//! other. Resources go in post-refinement form. Next: `convert/agent/tasks.rs`.
+
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use resources::id::{Seq, Term};
 use resources::message::{
     AgentInfo, AgentMessage, Fence, MasterMessage, Order, Outcome, Registration, Retry, Settled,
 };
+use resources::operation::Operation;
 
 use crate::convert::resource::{list_from_wire, list_to_wire};
 use crate::convert::{InvalidWire, attribute, operation};
@@ -37,6 +40,15 @@ impl From<&AgentMessage> for wire::AgentEnvelope {
                 resources: list_to_wire(resources, Format::Post),
             }),
             AgentMessage::Pong => FromAgent::Pong(wire::Pong {}),
+            AgentMessage::Statuses(updates) => FromAgent::Statuses(wire::Statuses {
+                updates: updates.iter().map(Into::into).collect(),
+            }),
+            AgentMessage::Exited(executors) => FromAgent::Exited(wire::Exited {
+                executors: executors.iter().map(Into::into).collect(),
+            }),
+            AgentMessage::FrameworkMessage { executor, data } => {
+                FromAgent::FrameworkMessage(tasks::message_to_wire(executor, data))
+            }
         };
         Self { message: Some(message) }
     }
@@ -59,6 +71,18 @@ impl TryFrom<wire::AgentEnvelope> for AgentMessage {
                 resources: list_from_wire("resources", resources)?,
             },
             FromAgent::Pong(wire::Pong {}) => Self::Pong,
+            FromAgent::Statuses(wire::Statuses { updates }) => {
+                let updates = updates.into_iter().map(TryInto::try_into);
+                Self::Statuses(updates.collect::<Result<_, _>>()?)
+            }
+            FromAgent::Exited(wire::Exited { executors }) => {
+                let executors = executors.into_iter().map(TryInto::try_into);
+                Self::Exited(executors.collect::<Result<_, _>>()?)
+            }
+            FromAgent::FrameworkMessage(message) => {
+                let (executor, data) = tasks::message_from_wire(message)?;
+                Self::FrameworkMessage { executor, data }
+            }
         })
     }
 }
@@ -90,6 +114,7 @@ pub fn master_to_wire(fence: &Fence, message: &MasterMessage) -> wire::MasterEnv
         }
         MasterMessage::SendTotal => FromMaster::SendTotal(wire::SendTotal {}),
         MasterMessage::Ping => FromMaster::Ping(wire::Ping {}),
+        MasterMessage::Instruct(instruction) => tasks::instruction_to_wire(instruction),
     };
     wire::MasterEnvelope { fence: Some(fence.into()), message: Some(message) }
 }
@@ -103,6 +128,14 @@ pub fn master_from_wire(
 ) -> Result<(Fence, MasterMessage), InvalidWire> {
     let fence = envelope.fence.ok_or(InvalidWire::Absent("fence"))?.try_into()?;
     let message = match envelope.message.ok_or(InvalidWire::Absent("message"))? {
+        message @ (FromMaster::Kill(_)
+        | FromMaster::ShutDownExecutor(_)
+        | FromMaster::ShutDownFramework(_)
+        | FromMaster::UpdateFramework(_)
+        | FromMaster::AcknowledgeStatus(_)
+        | FromMaster::ExecutorMessage(_)) => {
+            MasterMessage::Instruct(tasks::instruction_from_wire(message)?)
+        }
         FromMaster::Welcome(welcome) => {
             check_version(welcome.protocol_version)?;
             MasterMessage::Welcome {
@@ -166,6 +199,8 @@ impl From<&Registration> for wire::Register {
             resources_digest: registration.resources_digest.to_be_bytes().to_vec().into(),
             settled: registration.settled.iter().map(Into::into).collect(),
             unavailable: list_to_wire(&registration.unavailable, Format::Post),
+            tasks: registration.tasks.iter().map(Into::into).collect(),
+            executors: registration.executors.iter().map(Into::into).collect(),
         }
     }
 }
@@ -191,6 +226,12 @@ impl TryFrom<wire::Register> for Registration {
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
             unavailable: list_from_wire("unavailable", register.unavailable)?,
+            tasks: register.tasks.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+            executors: register
+                .executors
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
         })
     }
 }
@@ -253,9 +294,18 @@ impl TryFrom<wire::Settled> for Settled {
 
 impl From<&Order> for wire::Order {
     fn from(order: &Order) -> Self {
-        let operation =
-            operation::to_wire(&order.operation, Some(&order.operation_id), Format::Post);
-        Self { seq: order.seq.0, operation: Some(operation) }
+        let id = Some(&order.operation_id);
+        let operation = operation::to_wire(&order.operation, id, Format::Post);
+        let launch = match &order.operation {
+            Operation::Launch(launch) => Some(launch.as_ref().into()),
+            Operation::Reserve { .. }
+            | Operation::Unreserve { .. }
+            | Operation::Create { .. }
+            | Operation::Destroy { .. }
+            | Operation::Grow { .. }
+            | Operation::Shrink { .. } => None,
+        };
+        Self { seq: order.seq.0, operation: Some(operation), launch }
     }
 }
 
@@ -267,7 +317,10 @@ impl TryFrom<wire::Order> for Order {
         Ok(Self {
             seq: Seq(order.seq),
             operation_id: operation::id_from_wire(&operation)?.ok_or(InvalidWire::Absent("id"))?,
-            operation: operation::from_wire(operation)?,
+            operation: match order.launch {
+                Some(launch) => tasks::launch_from_wire(launch, &operation)?,
+                None => operation::from_wire(operation)?,
+            },
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use resources::brief;
 use resources::message::{Attribute, AttributeValue};
 use resources::value::{Range, Ranges, Scalar};
 
@@ -27,8 +28,8 @@ pub enum InvalidAttribute {
         /// Whose.
         name: String,
     },
-    /// NaN, an infinity, or beyond 64 bits of thousandths.
-    #[error("value of attribute '{name}' is {value}, which is no amount")]
+    /// NaN, an infinity, or beyond [`Scalar::MAX`].
+    #[error("value of attribute '{name}' is {}, which is no amount", brief::number(*value))]
     Amount {
         /// Whose.
         name: String,

@@ -96,6 +96,9 @@ pub fn to_wire(
             wire.shrink_volume = Some(ShrinkVolume { volume: one(volume), subtract });
             Type::ShrinkVolume
         }
+        // Tasks travel beside it, as their framework gave them.
+        Operation::Launch(launch) if launch.is_group => Type::LaunchGroup,
+        Operation::Launch(_) => Type::Launch,
     };
     wire.r#type = Some(kind.into());
     wire

@@ -85,6 +85,11 @@ fn operations_refused() {
             "volume":{"name":"disk","type":"SCALAR","scalar":{"value":1}}}}"#,
         "'subtract' is inf, which is no amount",
     );
+    check_operation(
+        r#"{"type":"SHRINK_VOLUME","shrink_volume":{"subtract":{"value":1e300},
+            "volume":{"name":"disk","type":"SCALAR","scalar":{"value":1}}}}"#,
+        "'subtract' is 1e300, which is no amount",
+    );
 }
 
 /// What the call of the JSON form does, as one line.

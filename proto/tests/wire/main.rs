@@ -8,3 +8,4 @@ mod laws;
 mod recorded;
 mod samples;
 mod session;
+mod tasks;

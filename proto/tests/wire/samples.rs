@@ -142,5 +142,7 @@ pub(super) fn registration() -> Registration {
             settled(2, Outcome::Failed { reason: "mkdir".into() }),
         ],
         unavailable: vec![volume()],
+        tasks: Vec::new(),
+        executors: Vec::new(),
     }
 }
