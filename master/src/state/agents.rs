@@ -6,17 +6,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use resources::collection::Resources;
-use resources::id::{AgentId, CheckpointId, LogIndex, Seq};
+use resources::id::{AgentId, CheckpointId, FrameworkId, LogIndex, Seq};
 use resources::message::{AgentInfo, Order, Registration};
 use resources::persistent::PersistentMap;
 use resources::resource::Resource;
+use resources::role::Role;
+use resources::task::ExecutorName;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::command::{Change, Effect, Response, Standing};
 use super::operations::OperationRecord;
-use super::reconcile::{Comparison, Naming, Reregistered, compare};
+use super::reconcile::{Comparison, Naming, Reregistered, compare, surplus};
 use super::rejection::{RegistrationRefusal, Rejection};
+use super::tasks::{Executor, TaskName, once_per_agent};
 use super::{Moment, State, limits};
 
 /// An agent on record. `total = fold(confirmed, pending)` always.
@@ -54,6 +57,14 @@ pub struct Agent {
     pub resource_version: u64,
     /// Volumes whose directory is missing or not the one that was made.
     pub unavailable: Vec<Resource>,
+    /// What tasks that have not ended and executors use; a shared volume has a share for each.
+    pub used: Resources,
+    /// The same by framework and role.
+    pub used_by: PersistentMap<(FrameworkId, Role), Resources>,
+    /// Tasks that are not forgotten, and the orders that launched them.
+    pub tasks: PersistentMap<TaskName, Seq>,
+    /// Executors other than those of commands.
+    pub executors: PersistentMap<ExecutorName, Arc<Executor>>,
 }
 
 /// How an agent's disk compares with the log.
@@ -120,6 +131,10 @@ impl Agent {
             next_seq: Seq(1),
             resource_version: now.index.0,
             unavailable: registration.unavailable.clone(),
+            used: Resources::new(),
+            used_by: PersistentMap::default(),
+            tasks: PersistentMap::default(),
+            executors: PersistentMap::default(),
         }
     }
 
@@ -176,7 +191,7 @@ impl State {
                 let standing = Standing::InStep;
                 Ok((Response::Registered { agent_id, standing }, effects))
             }
-            Comparison::Change(reregistered) => Ok(self.reregister(now, *reregistered)),
+            Comparison::Change(found) => Ok(self.reregister(now, *found, registration)),
             Comparison::Refuse(refusal) => {
                 if refusal.is_alarming() {
                     self.raise_alarm(
@@ -196,8 +211,8 @@ impl State {
         self.by_checkpoint.insert_mut(checkpoint_id.clone(), id.clone());
         self.agents.insert_mut(id.clone(), Arc::new(agent));
         let change = Change::AgentAdded(id.clone(), checkpoint_id);
-        let response = Response::Registered { agent_id: id, standing: Standing::InStep };
-        (response, vec![Effect::Change(change)])
+        let response = Response::Registered { agent_id: id.clone(), standing: Standing::InStep };
+        (response, vec![Effect::Change(change), Effect::CapacityChanged(id)])
     }
 
     /// `<cluster id>-S<n>`, from a replicated counter: never used twice.
@@ -209,8 +224,13 @@ impl State {
             .expect("a cluster id is short, and the rest are letters and digits")
     }
 
-    fn reregister(&mut self, now: Moment, found: Reregistered) -> (Response, Vec<Effect>) {
-        let Reregistered { mut agent, known_as, naming, settled, alarm } = found;
+    fn reregister(
+        &mut self,
+        now: Moment,
+        found: Reregistered,
+        registration: &Registration,
+    ) -> (Response, Vec<Effect>) {
+        let Reregistered { mut agent, known_as, naming, mut settled, alarm, lost } = found;
         let mut effects = Vec::new();
         agent.reregistered_at = Some(now.wall);
         let known = self.agents.get(&known_as).expect("compare() found it in the same state");
@@ -222,32 +242,41 @@ impl State {
             Naming::Supersedes => {
                 let id = self.fresh_agent_id();
                 self.rename(&mut agent, &known_as, id.clone());
+                for record in &mut settled {
+                    Arc::make_mut(record).agent_id = id.clone();
+                }
                 Change::AgentSuperseded { old: known_as, new: id }
             }
         }));
         if let Some(text) = alarm {
             effects.extend(self.raise_alarm(now.index, text));
         }
+        let (agent_id, standing) = (agent.id.clone(), agent.status.standing());
         if !settled.is_empty() {
-            effects.push(Effect::Acknowledge(agent.id.clone(), agent.confirmed_seq));
+            effects.push(Effect::Acknowledge(agent_id.clone(), agent.confirmed_seq));
         }
         let stamped = agent.stamp(settled, now.wall);
+        self.agents.insert_mut(agent_id.clone(), Arc::new(*agent));
         effects.extend(self.keep_settled(stamped));
-        let response =
-            Response::Registered { agent_id: agent.id.clone(), standing: agent.status.standing() };
-        self.agents.insert_mut(agent.id.clone(), Arc::new(*agent));
-        (response, effects)
+        effects.extend(self.lose(now, &agent_id, &lost));
+        let asked = surplus(self, registration).into_iter();
+        effects.extend(asked.map(|asked| Effect::Instruct(agent_id.clone(), Box::new(asked))));
+        effects.push(Effect::CapacityChanged(agent_id.clone()));
+        (Response::Registered { agent_id, standing }, once_per_agent(effects))
     }
 
-    /// The old id is gone, the orders go on under the new one.
+    /// The old id is gone, the orders and the tasks go on under the new one.
     fn rename(&mut self, agent: &mut Agent, old: &AgentId, new: AgentId) {
         let mut renamed = PersistentMap::default();
         for record in agent.pending.values() {
             let record = Arc::new(OperationRecord { agent_id: new.clone(), ..(**record).clone() });
-            self.operations.insert_mut(record.operation_id.clone(), Arc::clone(&record));
+            if !record.is_launch() {
+                self.operations.insert_mut(record.operation_id.clone(), Arc::clone(&record));
+            }
             renamed.insert_mut(record.seq, record);
         }
         agent.pending = renamed;
+        self.move_tasks(agent, old, &new);
         self.agents.remove_mut(old);
         self.by_checkpoint.insert_mut(agent.checkpoint_id.clone(), new.clone());
         agent.id = new;

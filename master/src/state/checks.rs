@@ -15,6 +15,7 @@ use resources::validate::{self, InvalidOperation};
 use super::agents::{Agent, AgentStatus};
 use super::operations::name;
 use super::rejection::Rejection;
+use super::tasks::TaskName;
 use super::{State, limits};
 
 impl Agent {
@@ -28,7 +29,7 @@ impl Agent {
         operation: &Operation,
     ) -> Result<(), Rejection> {
         let operation = self.prepare(principal, operation)?;
-        let applies = self.total.check(&operation);
+        let applies = self.applies(&operation);
         applies.map_err(|short| self.inapplicable(&operation, short, LogIndex(0)))
     }
 
@@ -41,25 +42,40 @@ impl Agent {
     ) -> Result<Operation, Rejection> {
         self.accepts_operations()?;
         check_form(principal, &self.id, operation)?;
-        if self.pending.size() >= limits::PENDING_ORDERS_MAX {
-            return Err(Rejection::Overloaded {
-                agent_id: self.id.clone(),
-                pending: self.pending.size() as u64,
-            });
+        self.has_room()?;
+        self.as_stored(operation)
+    }
+
+    pub(super) fn has_room(&self) -> Result<(), Rejection> {
+        match self.pending.size() {
+            0..limits::PENDING_ORDERS_MAX => Ok(()),
+            pending => {
+                let agent_id = self.id.clone();
+                Err(Rejection::Overloaded { agent_id, pending: pending as u64 })
+            }
         }
+    }
+
+    /// The operation on the volumes as they are on record, if they may be acted upon.
+    pub(super) fn as_stored(&self, operation: &Operation) -> Result<Operation, Rejection> {
         Ok(match operation {
             Operation::Reserve { .. } | Operation::Unreserve { .. } => operation.clone(),
             Operation::Create { volumes } => {
                 volumes.iter().try_for_each(|volume| self.has_no_volume_like(volume))?;
                 operation.clone()
             }
-            Operation::Destroy { volumes } => Operation::Destroy { volumes: self.stored(volumes)? },
+            Operation::Destroy { volumes } => {
+                let volumes = self.stored(volumes)?;
+                self.are_unused(&volumes)?;
+                Operation::Destroy { volumes }
+            }
             Operation::Grow { volume, addition } => {
                 Operation::Grow { volume: self.stored_or(volume), addition: addition.clone() }
             }
             Operation::Shrink { volume, subtract } => {
                 Operation::Shrink { volume: self.stored_or(volume), subtract: *subtract }
             }
+            Operation::Launch(_) => operation.clone(),
         })
     }
 
@@ -109,6 +125,17 @@ impl Agent {
         Err(Rejection::VolumesNotFound { agent_id, volumes: unknown, available })
     }
 
+    /// No task may lose its data (spec §2.2, DESTROY 6).
+    fn are_unused(&self, volumes: &[Resource]) -> Result<(), Rejection> {
+        let used = volumes.iter().filter(|volume| self.used.contains_one(volume));
+        let volumes: Vec<Resource> = used.cloned().collect();
+        if volumes.is_empty() {
+            return Ok(());
+        }
+        let (agent_id, tasks) = (self.id.clone(), Vec::new());
+        Err(Rejection::VolumesInUse { agent_id, volumes, tasks })
+    }
+
     fn stored_or(&self, volume: &Resource) -> Resource {
         self.stored_volume(volume).unwrap_or(volume).clone()
     }
@@ -123,19 +150,19 @@ impl Agent {
     /// A volume of the same name, the whole of an indivisible disk, or what there is of the same
     /// kind.
     fn instead_of(&self, wanted: &Resource) -> Option<Resource> {
-        let available = match wanted.reservation_role().zip(wanted.volume_id()) {
-            Some((role, id)) => self.total.find_volume(role, id),
+        let held = match wanted.reservation_role().zip(wanted.volume_id()) {
+            Some((role, id)) => self.total.find_volume(role, id)?,
             None if wanted.is_indivisible() => self.total.iter().find(|held| {
                 held.disk == wanted.disk
                     && held.name == wanted.name
                     && held.reservations == wanted.reservations
-            }),
-            None => self.total.counterpart(wanted),
+            })?,
+            None => self.total.counterpart(wanted)?,
         };
-        available.cloned()
+        self.free(std::slice::from_ref(held)).iter().next().cloned()
     }
 
-    /// Why an operation does not apply to the total.
+    /// Why an operation does not apply to what is free.
     pub(super) fn inapplicable(
         &self,
         operation: &Operation,
@@ -163,16 +190,19 @@ impl Agent {
             available: wanted.iter().filter_map(|wanted| self.instead_of(wanted)).collect(),
             blocked_by: self.blocked_by(&wanted),
             volumes: self.volumes_on(&wanted),
+            tasks: Vec::new(),
             wanted,
         }
     }
 
     /// Everything that the operation consumes and that is not there, not the first alone.
     fn missing(&self, operation: &Operation, first: Resource) -> Vec<Resource> {
-        let consumed: Resources = operation.consumed().into_iter().collect();
+        let consumed = operation.consumed();
+        let free = self.free(&consumed);
+        let consumed: Resources = consumed.into_iter().collect();
         let is_missing = |(resource, count): &(&Resource, u64)| {
             let one: Resources = vec![((*resource).clone(), *count)].into();
-            !self.total.contains(&one)
+            !free.contains(&one)
         };
         let missing = consumed.entries().filter(is_missing);
         let missing: Vec<Resource> = missing.map(|(resource, _)| resource.clone()).collect();
@@ -191,7 +221,8 @@ impl Agent {
             wanted.iter().any(overlaps)
                 && operation.converted().iter().any(|made| self.total.counterpart(made).is_some())
         };
-        let open = self.pending.values().filter(|record| !record.is_settled());
+        // Those who use something are named as tasks.
+        let open = self.pending.values().filter(|r| !r.is_settled() && !r.is_launch());
         let blocking = open.filter(|record| holds(&record.operation));
         let ids = blocking.map(|record| record.operation_id.clone());
         ids.take(limits::BLOCKING_OBJECTS_MAX).collect()
@@ -236,7 +267,8 @@ pub(super) fn check_form(
         Operation::Create { .. }
         | Operation::Destroy { .. }
         | Operation::Grow { .. }
-        | Operation::Shrink { .. } => return Ok(()),
+        | Operation::Shrink { .. }
+        | Operation::Launch(_) => return Ok(()),
     };
     match resources.iter().position(|resource| resource.value.is_empty()) {
         None => Ok(()),
@@ -248,6 +280,52 @@ pub(super) fn check_form(
 }
 
 impl State {
+    /// Names the tasks that use what a refused operation wants. Costs a look at each task of
+    /// the agent, where any of it is in use at all.
+    pub(super) fn naming_tasks(&self, mut rejection: Rejection) -> Rejection {
+        let (agent_id, wanted, tasks) = match &mut rejection {
+            Rejection::Insufficient { agent_id, wanted, tasks, .. }
+            | Rejection::VolumesInUse { agent_id, volumes: wanted, tasks } => {
+                (&*agent_id, &*wanted, tasks)
+            }
+            Rejection::UnknownAgent { .. }
+            | Rejection::Invalid { .. }
+            | Rejection::VolumeExists { .. }
+            | Rejection::VolumesNotFound { .. }
+            | Rejection::SharesRemain { .. }
+            | Rejection::Overloaded { .. }
+            | Rejection::Regressed { .. }
+            | Rejection::Diverged { .. }
+            | Rejection::VersionMoved { .. }
+            | Rejection::DuplicateOperation { .. }
+            | Rejection::KeyReused { .. }
+            | Rejection::KeyTableFull { .. }
+            | Rejection::TooLarge { .. }
+            | Rejection::TransactionSize { .. }
+            | Rejection::Member { .. }
+            | Rejection::ClusterFormed { .. }
+            | Rejection::NeverGiven { .. }
+            | Rejection::Registration(_)
+            | Rejection::Framework { .. }
+            | Rejection::Fault { .. } => return rejection,
+        };
+        let Some(agent) = self.agent(agent_id) else { return rejection };
+        let is_used = wanted.iter().any(|wanted| agent.used.counterpart(wanted).is_some());
+        if is_used {
+            let wanted: Resources = wanted.iter().collect();
+            let is_user = |name: &&TaskName| {
+                let task = self.task(&name.framework_id, &name.task_id);
+                task.is_some_and(|task| {
+                    let uses = |resource| wanted.counterpart(resource).is_some();
+                    !task.is_ended() && task.resources.iter().any(uses)
+                })
+            };
+            let users = agent.tasks.keys().filter(is_user);
+            *tasks = users.take(limits::BLOCKING_OBJECTS_MAX).cloned().collect();
+        }
+        rejection
+    }
+
     /// An agent by its id, to ask something of it.
     pub(super) fn known_agent(&self, agent_id: &AgentId) -> Result<&Arc<Agent>, Rejection> {
         let unknown = || Rejection::UnknownAgent { agent_id: agent_id.clone() };

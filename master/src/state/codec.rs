@@ -1,24 +1,29 @@
 //! Snapshots of the state as bytes: rows in MessagePack with field names, packed into chunks of
 //! at most [`CHUNK_BYTES_MAX`]. The same state gives the same bytes. A wire format: versioned,
-//! rows and fields are only added. Next: `codec/thaw.rs`.
+//! rows and fields are only added. Next: `codec/books.rs`.
 //!
 //! ```text
 //! Head (version, level, cluster, clock, counters)
-//! per agent, by id:  Agent · Confirmed (resource, count)* · Pending (record)*
+//! per agent, by id:  Agent · Confirmed (resource, count)* · Pending (record)* · Executor*
 //! Settled (number, record)*, oldest first
 //! Transaction*, by id
 //! Key*, oldest first
+//! per framework, by id:  Framework · Task* · CompletedTask (number, task)* · Unacknowledged
+//!     (record)*, by the framework's own names
+//! the same of each removed framework that is kept, oldest first, with its number
+//! Tombstone (id, number)*, by id
 //! Alarm*
 //! End (number of rows before it)
 //! ```
 
+mod books;
 mod thaw;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use resources::id::{AgentId, CheckpointId, ClusterId, Incarnation, MasterId, Seq};
+use resources::id::{AgentId, CheckpointId, ClusterId, FrameworkId, Incarnation, MasterId, Seq};
 use resources::message::AgentInfo;
 use resources::resource::Resource;
 use resources::time::Timestamp;
@@ -29,9 +34,11 @@ use thiserror::Error;
 use super::agents::{Agent, AgentStatus};
 use super::keys::KeyEntry;
 use super::operations::OperationRecord;
+use super::tasks::{Executor, Task};
 use super::transactions::TransactionRecord;
 use super::{Alarm, Announcement, Frozen, LEVEL, State};
 
+use self::books::FrameworkRow;
 pub use self::thaw::thaw;
 
 /// Largest chunk. Rows are far smaller, because commands are bounded.
@@ -72,6 +79,14 @@ pub enum Corrupt {
         /// How many there should be, if the last row is there.
         said: Option<u64>,
     },
+    /// The rows of a framework contradict each other.
+    #[error("framework {framework_id}: {reason}")]
+    FrameworkInconsistent {
+        /// The framework.
+        framework_id: FrameworkId,
+        /// What does not fit.
+        reason: String,
+    },
     /// Rows that contradict each other.
     #[error("agent {agent_id}: {reason}")]
     Inconsistent {
@@ -93,6 +108,12 @@ enum Row {
     Key(Box<KeyEntry>),
     Alarm(Alarm),
     End { rows: u64 },
+    Executor(Box<Executor>),
+    Framework(Box<FrameworkRow>),
+    Task(Box<Task>),
+    CompletedTask { number: u64, task: Box<Task> },
+    Unacknowledged(Box<OperationRecord>),
+    Tombstone { id: FrameworkId, number: u64 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,6 +129,8 @@ struct Head {
     settled_next: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     keys_next: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    frameworks_made: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
@@ -190,6 +213,7 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
         agents_made: state.agents_made,
         settled_next: state.settled_next,
         keys_next: state.keys.next(),
+        frameworks_made: state.frameworks_made,
     };
     let settled = state.settled.iter().filter_map(|(number, id)| {
         let record = Box::new(state.operation(id)?.clone());
@@ -202,6 +226,7 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
         .chain(settled)
         .chain(transactions)
         .chain(keys)
+        .chain(books::rows(state))
         .chain(state.alarms().cloned().map(Row::Alarm))
 }
 
@@ -224,7 +249,8 @@ fn agent_rows(agent: &Agent) -> impl Iterator<Item = Row> + '_ {
         .entries()
         .map(|(resource, count)| Row::Confirmed { resource: Box::new(resource.clone()), count });
     let pending = agent.pending.values().map(|record| Row::Pending(Box::new((**record).clone())));
-    std::iter::once(Row::Agent(Box::new(row))).chain(confirmed).chain(pending)
+    let executors = agent.executors.values().map(|e| Row::Executor(Box::new((**e).clone())));
+    std::iter::once(Row::Agent(Box::new(row))).chain(confirmed).chain(pending).chain(executors)
 }
 
 /// SHA-256 of a value's encoding.

@@ -1,23 +1,31 @@
 //! What the log can ask of the state, and what comes back: commands, responses and effects,
 //! all plain data. Log entries are a wire format: fields are only ever added, with
-//! `#[serde(default)]`. Must not know who leads or how bytes travel. Next: `rejection.rs`.
+//! `#[serde(default)]`. Must not know who leads or how bytes travel. Next: `effect.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
+use resources::framework::FrameworkInfo;
 use resources::id::{
-    AgentId, CheckpointId, ClusterId, MasterId, OperationId, Principal, Seq, Term,
+    AgentId, ClusterId, FrameworkId, MasterId, OperationId, Principal, Seq, TaskId, Term, UpdateId,
 };
-use resources::message::{Order, Registration};
+use resources::message::{ExecutorExit, Registration};
+use resources::opaque::Opaque;
 use resources::operation::Operation;
 use resources::resource::Resource;
+use resources::role::Role;
+use resources::task::StatusUpdate;
 use serde::{Deserialize, Serialize};
 
+pub use super::accept::Accept;
+pub use super::effect::{Change, Effect};
 pub use super::keys::IdempotencyKey;
-use super::operations::{OperationState, describe};
+pub use super::notice::{FeedbackState, Notice, OperationStatus};
+use super::operations::describe;
 use super::rejection::list;
 pub use super::rejection::{RegistrationRefusal, Rejection};
-use super::transactions::{Member, TransactionId, TransactionState};
+use super::transactions::{Member, TransactionId};
 
 /// Where a command came from: `address:port` of the caller, or the name of this program's part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +110,90 @@ pub enum CommandKind {
         /// What the log knows and it does not hold.
         missing: Vec<Resource>,
     },
+    /// Admit a framework, or take note of its new subscription. Ends an absence.
+    Subscribe {
+        /// The id that it was given, or any of the right form; none for a new one.
+        framework_id: Option<FrameworkId>,
+        /// What it says of itself.
+        subscription: Box<Subscription>,
+    },
+    /// Take another info of a subscribed framework.
+    UpdateFramework {
+        /// Which.
+        framework_id: FrameworkId,
+        /// What it says of itself now.
+        subscription: Box<Subscription>,
+    },
+    /// Change the roles that a framework wants no offers for.
+    SetSuppressed {
+        /// Which.
+        framework_id: FrameworkId,
+        /// All of them from now on.
+        suppressed: BTreeSet<Role>,
+    },
+    /// Frameworks whose streams ended: the time of their failover begins. One that has
+    /// subscribed again since, by its epoch, is left alone.
+    Disconnect {
+        /// Which, and the epoch of the stream that ended.
+        frameworks: Vec<(FrameworkId, u64)>,
+        /// Least time that each is given, whatever its own says: a new leader ends the streams
+        /// of frameworks that did not leave.
+        #[serde(default)]
+        grace: Duration,
+    },
+    /// Remove a framework: TEARDOWN, or the end of its failover time.
+    RemoveFramework {
+        /// Which.
+        framework_id: FrameworkId,
+        /// Only while its absence is still this one; none for TEARDOWN.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        witness: Option<Absence>,
+    },
+    /// Use offered resources.
+    Accept {
+        /// Its fresh name.
+        name: OperationId,
+        /// What is accepted.
+        accept: Box<Accept>,
+    },
+    /// End a task. It is asked of its agent until the task has ended.
+    Kill {
+        /// Whose.
+        framework_id: FrameworkId,
+        /// Which.
+        task_id: TaskId,
+        /// How long it may take to end by itself; its own policy when none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace: Option<Duration>,
+    },
+    /// What tasks and executors of an agent came to.
+    UpdateTasks {
+        /// Which agent.
+        agent_id: AgentId,
+        /// Changes of state, in order.
+        updates: Vec<StatusUpdate>,
+        /// Executors that ended.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        exited: Vec<ExecutorExit>,
+    },
+    /// The framework has a terminal status: the task may be forgotten.
+    AcknowledgeTask {
+        /// Whose.
+        framework_id: FrameworkId,
+        /// Which.
+        task_id: TaskId,
+        /// Which status.
+        uuid: UpdateId,
+    },
+    /// The framework has the final status of its operation.
+    AcknowledgeOperation {
+        /// Whose.
+        framework_id: FrameworkId,
+        /// The framework's own name for it.
+        own_id: OperationId,
+        /// Which status.
+        uuid: UpdateId,
+    },
     /// Keep an alarm that was noticed outside of `apply`.
     RaiseAlarm {
         /// Whom it is about.
@@ -109,6 +201,28 @@ pub enum CommandKind {
         /// What was seen.
         text: String,
     },
+}
+
+/// What a framework says when it subscribes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscription {
+    /// Who it is.
+    pub info: FrameworkInfo,
+    /// Roles that it wants no offers for.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub suppressed: BTreeSet<Role>,
+    /// `mesos.v1.scheduler.OfferConstraints` as it was given; empty for none.
+    #[serde(default, skip_serializing_if = "Opaque::is_empty")]
+    pub constraints: Opaque,
+}
+
+/// A framework's absence: a timer that names another one is void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absence {
+    /// Of its subscriptions, which one ended.
+    pub epoch: u64,
+    /// Cluster time at which the framework is removed.
+    pub deadline: resources::time::Timestamp,
 }
 
 impl fmt::Display for CommandKind {
@@ -143,6 +257,42 @@ impl fmt::Display for CommandKind {
                 write!(f, "record-divergence {agent_id} foreign {foreign}, missing {missing}")
             }
             Self::RaiseAlarm { agent_id, text } => write!(f, "raise-alarm {agent_id}: {text}"),
+            Self::Subscribe { framework_id, subscription } => {
+                write!(f, "subscribe '{}'", subscription.info.name)?;
+                framework_id.as_ref().map_or(Ok(()), |id| write!(f, " as {id}"))
+            }
+            Self::UpdateFramework { framework_id, subscription: _ } => {
+                write!(f, "update-framework {framework_id}")
+            }
+            Self::SetSuppressed { framework_id, suppressed } => {
+                write!(f, "set-suppressed {framework_id}")?;
+                suppressed.iter().try_for_each(|role| write!(f, " {role}"))
+            }
+            Self::Disconnect { frameworks, grace: _ } => {
+                write!(f, "disconnect")?;
+                frameworks.iter().try_for_each(|(id, epoch)| write!(f, " {id}@{epoch}"))
+            }
+            Self::RemoveFramework { framework_id, witness } => {
+                write!(f, "remove-framework {framework_id}")?;
+                witness.map_or(Ok(()), |absence| write!(f, " absent since {}", absence.epoch))
+            }
+            Self::Accept { name, accept } => write!(f, "{name} {accept}"),
+            Self::Kill { framework_id, task_id, grace: _ } => {
+                write!(f, "kill {framework_id}/{task_id}")
+            }
+            Self::UpdateTasks { agent_id, updates, exited } => {
+                write!(f, "update-tasks {agent_id}")?;
+                updates.iter().try_for_each(|update| {
+                    write!(f, " [{} {}]", update.framework_id, update.status)
+                })?;
+                exited.iter().try_for_each(|exit| write!(f, " exited {}", exit.executor))
+            }
+            Self::AcknowledgeTask { framework_id, task_id, uuid } => {
+                write!(f, "acknowledge-task {framework_id}/{task_id} #{uuid}")
+            }
+            Self::AcknowledgeOperation { framework_id, own_id, uuid } => {
+                write!(f, "acknowledge-operation {framework_id} '{own_id}' #{uuid}")
+            }
         }
     }
 }
@@ -177,6 +327,20 @@ pub enum Response {
         /// The versions of its agents after it.
         versions: BTreeMap<AgentId, u64>,
     },
+    /// The framework is known under this id.
+    Subscribed {
+        /// Its id.
+        framework_id: FrameworkId,
+        /// Number of this subscription.
+        epoch: u64,
+    },
+    /// The ACCEPT is judged; its effects say what became of each operation.
+    Judged {
+        /// What is left of the offers as it was offered.
+        unused: Vec<Resource>,
+        /// What is left of what the operations made.
+        made: Vec<Resource>,
+    },
     /// The state says no and is as it was.
     Rejected(Rejection),
 }
@@ -195,6 +359,12 @@ impl fmt::Display for Response {
                 write!(f, "transacted {transaction_id}:")?;
                 operation_ids.iter().try_for_each(|id| write!(f, " {id}"))?;
                 versions.iter().try_for_each(|(id, version)| write!(f, " {id} version {version}"))
+            }
+            Self::Subscribed { framework_id, epoch } => {
+                write!(f, "subscribed {framework_id}@{epoch}")
+            }
+            Self::Judged { unused, made } => {
+                write!(f, "judged, unused {}, made {}", list(unused), list(made))
             }
             Self::Rejected(rejection) => write!(f, "rejected: {rejection}"),
         }
@@ -219,70 +389,5 @@ impl fmt::Display for Standing {
             Self::Regressed => "REGRESSED",
             Self::Diverged => "DIVERGED",
         })
-    }
-}
-
-/// What the shell of the leader does after a command; everything here can be derived from the
-/// state again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Give the agent this order.
-    Order(AgentId, Box<Order>),
-    /// Tell the agent that outcomes up to here are replicated.
-    Acknowledge(AgentId, Seq),
-    /// Tell whoever watches.
-    Change(Change),
-}
-
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Order(agent_id, order) => {
-                write!(f, "order {agent_id} #{} {}", order.seq, describe(&order.operation))
-            }
-            Self::Acknowledge(agent_id, upto) => write!(f, "acknowledge {agent_id} upto {upto}"),
-            Self::Change(change) => change.fmt(f),
-        }
-    }
-}
-
-/// Something that changed, for those who watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// The cluster has its id.
-    ClusterFormed(ClusterId),
-    /// A leader has announced itself.
-    LeaderAnnounced(MasterId, Term),
-    /// A new agent.
-    AgentAdded(AgentId, CheckpointId),
-    /// An agent came back changed.
-    AgentUpdated(AgentId),
-    /// An agent goes on under another id.
-    AgentSuperseded {
-        /// The id that is gone.
-        old: AgentId,
-        /// The id it has now.
-        new: AgentId,
-    },
-    /// An operation ended.
-    OperationSettled(OperationId, OperationState),
-    /// A transaction stands elsewhere, because one of its operations ended.
-    TransactionMoved(TransactionId, TransactionState),
-    /// An operator must look.
-    AlarmRaised(String),
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ClusterFormed(id) => write!(f, "cluster {id} formed"),
-            Self::LeaderAnnounced(id, term) => write!(f, "master {id} leads term {term}"),
-            Self::AgentAdded(id, checkpoint) => write!(f, "agent {id} added for {checkpoint}"),
-            Self::AgentUpdated(id) => write!(f, "agent {id} updated"),
-            Self::AgentSuperseded { old, new } => write!(f, "agent {old} goes on as {new}"),
-            Self::OperationSettled(id, state) => write!(f, "operation {id} {state}"),
-            Self::TransactionMoved(id, state) => write!(f, "transaction {id} {state}"),
-            Self::AlarmRaised(text) => write!(f, "ALARM {text}"),
-        }
     }
 }

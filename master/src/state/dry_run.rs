@@ -12,6 +12,7 @@ use super::checks::check_form;
 use super::operations::Stamp;
 use super::rejection::Rejection;
 use super::transactions::{Draft, check_size, member, place};
+use super::usage::part;
 use super::{Moment, State};
 
 /// A request as the state is asked about it beforehand.
@@ -98,7 +99,8 @@ impl State {
         if let (Together::No, [(agent_id, operation)]) =
             (asked.together, asked.operations.as_slice())
         {
-            return self.known_agent(agent_id)?.check(asked.principal, operation);
+            let checked = self.known_agent(agent_id)?.check(asked.principal, operation);
+            return checked.map_err(|rejection| self.naming_tasks(rejection));
         }
         check_size(asked.operations.len())?;
         let mut draft = Draft::new(self);
@@ -133,6 +135,7 @@ impl State {
         for (position, (agent_id, operation)) in asked.operations.iter().enumerate() {
             let operation_id = place(position);
             if let Err(rejection) = draft.run(&stamp, agent_id, (&operation_id, operation)) {
+                let rejection = self.naming_tasks(rejection);
                 failing.push(FailedCheck { position: Some(position), rejection });
             }
         }
@@ -164,17 +167,8 @@ impl State {
     fn trial<'a>(&self, principal: Option<&'a Principal>) -> Stamp<'a> {
         // Nothing of a trial stays, so that it needs no place in the log.
         let now = Moment { index: LogIndex(0), clock: self.clock, wall: self.clock };
-        Stamp { now, principal, transaction_id: None }
+        Stamp { now, principal, transaction_id: None, framework: None }
     }
-}
-
-/// The entries that these resources are, or are parts of.
-fn part(total: &Resources, touched: &BTreeSet<Resource>) -> Resources {
-    let entries: BTreeSet<&Resource> =
-        touched.iter().filter_map(|resource| total.counterpart(resource)).collect();
-    let entries: Vec<(Resource, u64)> =
-        entries.into_iter().map(|entry| (entry.clone(), total.count(entry))).collect();
-    entries.into()
 }
 
 fn beyond(these: &Resources, those: &Resources) -> Vec<Resource> {

@@ -221,7 +221,10 @@ impl KeyTable {
         let is_kept = match response {
             Response::Accepted { .. } | Response::Transacted { .. } => true,
             Response::Rejected(rejection) => rejection.is_kept_under_key(),
-            Response::Done | Response::Registered { .. } => false,
+            Response::Done
+            | Response::Registered { .. }
+            | Response::Subscribed { .. }
+            | Response::Judged { .. } => false,
         };
         if is_kept {
             let (number, response, index) = (self.next, response.clone(), now.index);
@@ -305,6 +308,16 @@ fn body_digest(command: &Command) -> [u8; 32] {
         | CommandKind::RegisterAgent(_)
         | CommandKind::Confirm { .. }
         | CommandKind::RecordDivergence { .. }
+        | CommandKind::Subscribe { .. }
+        | CommandKind::UpdateFramework { .. }
+        | CommandKind::SetSuppressed { .. }
+        | CommandKind::Disconnect { .. }
+        | CommandKind::RemoveFramework { .. }
+        | CommandKind::Accept { .. }
+        | CommandKind::Kill { .. }
+        | CommandKind::UpdateTasks { .. }
+        | CommandKind::AcknowledgeTask { .. }
+        | CommandKind::AcknowledgeOperation { .. }
         | CommandKind::RaiseAlarm { .. }) => digest(&("other", versions, kind)),
     }
 }

@@ -32,3 +32,11 @@ pub const BLOCKING_OBJECTS_MAX: usize = 16;
 pub const DIVERGING_OBJECTS_MAX: usize = 256;
 /// Bytes of one encoded command, so that it fits an entry and its record a snapshot chunk.
 pub const COMMAND_BYTES_MAX: u64 = 768 << 10;
+/// Tasks of one framework that ended and are acknowledged: the last ones are kept for those who
+/// look (spec §4.5).
+pub const COMPLETED_TASKS_MAX: usize = 1_000;
+/// Removed frameworks that are kept as they ended (spec §4.2). That they were is kept for ever.
+pub const COMPLETED_FRAMEWORKS_MAX: usize = 50;
+/// Operations of one framework which bear its own name and whose end it has not acknowledged.
+/// None is forgotten before: beyond it, operations with a name are refused.
+pub const NAMED_OPERATIONS_MAX: usize = 10_000;

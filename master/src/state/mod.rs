@@ -1,11 +1,13 @@
 //! The replicated state of a cluster: a function from (state, batch) to (state, responses,
 //! effects). It cannot fail, cannot know whether this master leads, and performs nothing. It
-//! must not know of tasks, sockets, clocks or consensus.
+//! must not know of sockets, clocks or consensus.
 //!
-//! Reading order: [`command`] and [`rejection`] (what is asked and answered), [`agents`],
-//! [`limits`], [`keys`] (repeats), [`operations`], [`checks`], [`transactions`], [`dry_run`],
-//! [`reservations`], [`confirm`],
-//! [`reconcile`] (what a registration comes to), [`codec`] (snapshots).
+//! Reading order: [`command`], [`accept`], [`effect`], [`notice`] and [`rejection`] (what is
+//! asked and answered), `reading` (what can be looked up), [`agents`], [`usage`] (what of one is
+//! free), [`limits`], [`keys`] (repeats), [`operations`], [`checks`], [`transactions`],
+//! [`dry_run`], [`reservations`], [`confirm`], [`reconcile`] (what a registration comes to),
+//! [`frameworks`], [`tasks`], `judge` (ACCEPT), `feedback` (what frameworks hear of operations),
+//! [`codec`] (snapshots).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -14,30 +16,39 @@
     clippy::match_wildcard_for_single_variants
 )]
 
+pub mod accept;
 pub mod agents;
 mod checks;
 pub mod codec;
 pub mod command;
 mod confirm;
 pub mod dry_run;
+pub mod effect;
+mod feedback;
+pub mod frameworks;
+mod judge;
 pub mod keys;
 pub mod limits;
+pub mod notice;
 pub mod operations;
+mod reading;
 pub mod reconcile;
 pub mod rejection;
 mod reservations;
+pub mod tasks;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod transactions;
+pub mod usage;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use resources::id::{
-    AgentId, CheckpointId, ClusterId, Incarnation, LogIndex, MasterId, OperationId, Seq, Term,
+    AgentId, CheckpointId, ClusterId, FrameworkId, Incarnation, LogIndex, MasterId, OperationId,
+    Term,
 };
-use resources::message::Order;
 use resources::persistent::PersistentMap;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -45,9 +56,12 @@ use serde::{Deserialize, Serialize};
 pub use self::agents::{Agent, AgentStatus};
 pub use self::command::{Change, Command, CommandKind, Effect, Response, SourceAddr, Standing};
 pub use self::dry_run::{Asked, DryRun};
+pub use self::frameworks::{Connection, Framework};
+pub use self::judge::VoidAccept;
 use self::keys::{KeyName, KeyTable, Looked};
 pub use self::operations::{OperationRecord, OperationState};
 pub use self::rejection::{RegistrationRefusal, Rejection};
+pub use self::tasks::{KillRequest, Task, TaskName};
 pub use self::transactions::{TransactionId, TransactionRecord, TransactionState};
 
 /// What `apply` does and how bytes look, as a number: raised by a command once every member
@@ -87,6 +101,12 @@ pub struct State {
     transactions: PersistentMap<TransactionId, Arc<TransactionRecord>>,
     keys: KeyTable,
     alarms: VecDeque<Alarm>,
+    frameworks: PersistentMap<FrameworkId, Arc<Framework>>,
+    frameworks_made: u64,
+    /// Removed frameworks, for ever, each with its place in the order of removals.
+    tombstones: PersistentMap<FrameworkId, u64>,
+    /// The last of them as they ended, in that order.
+    completed_frameworks: PersistentMap<u64, Arc<Framework>>,
 }
 
 /// A leader's first word.
@@ -140,6 +160,10 @@ impl Default for State {
             transactions: PersistentMap::default(),
             keys: KeyTable::default(),
             alarms: VecDeque::new(),
+            frameworks: PersistentMap::default(),
+            frameworks_made: 0,
+            tombstones: PersistentMap::default(),
+            completed_frameworks: PersistentMap::default(),
         }
     }
 }
@@ -204,6 +228,8 @@ impl State {
                     | Rejection::TooLarge { .. }
                     | Rejection::TransactionSize { .. }
                     | Rejection::Member { .. }
+                    | Rejection::VolumesInUse { .. }
+                    | Rejection::Framework { .. }
                     | Rejection::ClusterFormed { .. } => Vec::new(),
                 };
                 (Response::Rejected(rejection), effects)
@@ -233,6 +259,34 @@ impl State {
             }
             CommandKind::RecordDivergence { agent_id, foreign, missing } => {
                 self.record_divergence(now, agent_id, (foreign, missing))
+            }
+            CommandKind::Subscribe { framework_id, subscription } => {
+                self.subscribe(now, framework_id.as_ref(), subscription)
+            }
+            CommandKind::UpdateFramework { framework_id, subscription } => {
+                self.update_framework(framework_id, subscription)
+            }
+            CommandKind::SetSuppressed { framework_id, suppressed } => {
+                self.set_suppressed(framework_id, suppressed)
+            }
+            CommandKind::Disconnect { frameworks, grace } => {
+                Ok(self.disconnect(now, frameworks, *grace))
+            }
+            CommandKind::RemoveFramework { framework_id, witness } => {
+                Ok(self.remove_framework(now, framework_id, *witness))
+            }
+            CommandKind::Accept { name, accept } => self.judge(now, name, accept),
+            CommandKind::Kill { framework_id, task_id, grace } => {
+                Ok(self.kill(framework_id, task_id, *grace))
+            }
+            CommandKind::UpdateTasks { agent_id, updates, exited } => {
+                self.update_tasks(agent_id, updates, exited)
+            }
+            CommandKind::AcknowledgeTask { framework_id, task_id, uuid } => {
+                Ok(self.acknowledge_task(framework_id, task_id, *uuid))
+            }
+            CommandKind::AcknowledgeOperation { framework_id, own_id, uuid } => {
+                Ok(self.acknowledge_operation(framework_id, own_id, *uuid))
             }
             CommandKind::RaiseAlarm { agent_id, text } => {
                 let effects = self.raise_alarm(now.index, format!("{agent_id}: {text}"));
@@ -285,90 +339,5 @@ impl State {
     #[must_use]
     pub fn freeze(&self) -> Frozen {
         Frozen(self.clone())
-    }
-}
-
-/// Reading.
-impl State {
-    /// The level that `apply` keeps to.
-    #[must_use]
-    pub const fn level(&self) -> u32 {
-        self.level
-    }
-    /// Name of the cluster, once formed.
-    #[must_use]
-    pub const fn cluster_id(&self) -> Option<&ClusterId> {
-        self.cluster_id.as_ref()
-    }
-    /// Raised by every restore from a backup.
-    #[must_use]
-    pub const fn incarnation(&self) -> Incarnation {
-        self.incarnation
-    }
-    /// Cluster time of the last entry.
-    #[must_use]
-    pub const fn clock(&self) -> Timestamp {
-        self.clock
-    }
-    /// The last announced leader.
-    #[must_use]
-    pub const fn leader(&self) -> Option<&Announcement> {
-        self.leader.as_ref()
-    }
-    /// The public address that a master announced when it last led.
-    #[must_use]
-    pub fn advertised(&self, master_id: MasterId) -> Option<&str> {
-        self.masters.get(&master_id).map(String::as_str)
-    }
-    /// All agents, by id.
-    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
-        self.agents.values().map(Arc::as_ref)
-    }
-    /// Number of agents.
-    #[must_use]
-    pub fn agents_len(&self) -> usize {
-        self.agents.size()
-    }
-    /// An agent by its id.
-    #[must_use]
-    pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
-        self.agents.get(id).map(Arc::as_ref)
-    }
-    /// An agent by its work directory.
-    #[must_use]
-    pub fn agent_of(&self, checkpoint_id: &CheckpointId) -> Option<&Agent> {
-        self.agent(self.by_checkpoint.get(checkpoint_id)?)
-    }
-    /// Operations that are pending or ended lately, by id.
-    pub fn operations(&self) -> impl Iterator<Item = &OperationRecord> {
-        self.operations.values().map(Arc::as_ref)
-    }
-    /// An operation by its id.
-    #[must_use]
-    pub fn operation(&self, id: &OperationId) -> Option<&OperationRecord> {
-        self.operations.get(id).map(Arc::as_ref)
-    }
-    /// Transactions with an operation on record, by id.
-    pub fn transactions(&self) -> impl Iterator<Item = &TransactionRecord> {
-        self.transactions.values().map(Arc::as_ref)
-    }
-    /// A transaction by its id.
-    #[must_use]
-    pub fn transaction(&self, id: &TransactionId) -> Option<&TransactionRecord> {
-        self.transactions.get(id).map(Arc::as_ref)
-    }
-    /// Idempotency keys that are kept.
-    #[must_use]
-    pub const fn keys(&self) -> &KeyTable {
-        &self.keys
-    }
-    /// Orders that an agent has not confirmed, ascending. What effects ask to be sent can be
-    /// derived from here at any time.
-    pub fn outstanding(&self, agent_id: &AgentId) -> impl Iterator<Item = Order> + '_ {
-        self.agent(agent_id).into_iter().flat_map(|agent| agent.outstanding(Seq(0)))
-    }
-    /// What an operator must look at, oldest first.
-    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
-        self.alarms.iter()
     }
 }

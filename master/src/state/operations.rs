@@ -4,7 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use resources::id::{AgentId, LogIndex, OperationId, Principal, Seq};
+use resources::conversion::Unconvertible;
+use resources::id::{AgentId, FrameworkId, LogIndex, OperationId, Principal, Seq};
 use resources::message::Order;
 use resources::operation::Operation;
 use resources::time::Timestamp;
@@ -12,10 +13,10 @@ use resources::value::Value;
 use serde::{Deserialize, Serialize};
 
 use super::agents::Agent;
-use super::command::{Change, Command, Effect, Response};
+use super::command::{Command, Effect, Response};
 use super::rejection::Rejection;
 use super::transactions::TransactionId;
-use super::{Moment, State, limits};
+use super::{Moment, State};
 
 /// Where an operation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,6 +68,15 @@ pub struct OperationRecord {
     /// The transaction that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction_id: Option<TransactionId>,
+    /// The framework that asked; none for an operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub framework_id: Option<FrameworkId>,
+    /// The framework's own name for it: it wants to hear what became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_id: Option<OperationId>,
+    /// Whether nobody waits any longer to hear of its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_acknowledged: bool,
 }
 
 impl OperationRecord {
@@ -92,6 +102,19 @@ impl OperationRecord {
             seq: self.seq,
             operation_id: self.operation_id.clone(),
             operation: self.operation.clone(),
+        }
+    }
+    /// Whether it launches tasks: then it is an order like others, and no operation to show.
+    #[must_use]
+    pub const fn is_launch(&self) -> bool {
+        match self.operation {
+            Operation::Launch(_) => true,
+            Operation::Reserve { .. }
+            | Operation::Unreserve { .. }
+            | Operation::Create { .. }
+            | Operation::Destroy { .. }
+            | Operation::Grow { .. }
+            | Operation::Shrink { .. } => false,
         }
     }
     /// Whether it has ended.
@@ -121,6 +144,8 @@ pub const fn name(operation: &Operation) -> &'static str {
         Operation::Destroy { .. } => "DESTROY",
         Operation::Grow { .. } => "GROW_VOLUME",
         Operation::Shrink { .. } => "SHRINK_VOLUME",
+        Operation::Launch(launch) if launch.is_group => "LAUNCH_GROUP",
+        Operation::Launch(_) => "LAUNCH",
     }
 }
 
@@ -138,6 +163,10 @@ pub(crate) fn describe(operation: &Operation) -> String {
         Operation::Shrink { volume, subtract } => {
             format!("{volume} by {}", Value::Scalar(*subtract))
         }
+        Operation::Launch(launch) => {
+            let ids: Vec<&str> = launch.tasks.iter().map(|task| task.task_id.as_str()).collect();
+            format!("{}/{}", launch.framework_id, ids.join(" "))
+        }
     };
     format!("{} {subject}", name(operation))
 }
@@ -148,6 +177,8 @@ pub(super) struct Stamp<'a> {
     pub(super) now: Moment,
     pub(super) principal: Option<&'a Principal>,
     pub(super) transaction_id: Option<&'a TransactionId>,
+    /// The framework that asks, and its own name for the operation.
+    pub(super) framework: Option<(&'a FrameworkId, Option<&'a OperationId>)>,
 }
 
 impl Agent {
@@ -158,15 +189,32 @@ impl Agent {
         (operation_id, operation): (&OperationId, &Operation),
     ) -> Result<Arc<OperationRecord>, Rejection> {
         let operation = this.prepare(stamp.principal, operation)?;
+        if !this.used.is_empty() {
+            let applies = this.applies(&operation);
+            applies.map_err(|short| this.inapplicable(&operation, short, stamp.now.index))?;
+        }
         let agent = Arc::make_mut(this);
-        // All or nothing: an error leaves the total as it was.
-        if let Err(short) = agent.total.apply(&operation) {
-            return Err(agent.inapplicable(&operation, short, stamp.now.index));
+        let given = agent.give(stamp, operation_id, operation);
+        given.map_err(|failed| {
+            let (short, operation) = *failed;
+            agent.inapplicable(&operation, short, stamp.now.index)
+        })
+    }
+
+    /// Makes an operation its next order, if the total holds what it takes: all or nothing.
+    pub(super) fn give(
+        &mut self,
+        stamp: &Stamp<'_>,
+        operation_id: &OperationId,
+        operation: Operation,
+    ) -> Result<Arc<OperationRecord>, Box<(Unconvertible, Operation)>> {
+        if let Err(short) = self.total.apply(&operation) {
+            return Err(Box::new((short, operation)));
         }
         let record = Arc::new(OperationRecord {
             operation_id: operation_id.clone(),
-            agent_id: agent.id.clone(),
-            seq: agent.next_seq,
+            agent_id: self.id.clone(),
+            seq: self.next_seq,
             operation,
             state: OperationState::Pending,
             principal: stamp.principal.cloned(),
@@ -175,10 +223,15 @@ impl Agent {
             settled_at: None,
             message: None,
             transaction_id: stamp.transaction_id.cloned(),
+            framework_id: stamp.framework.map(|(id, _)| id.clone()),
+            own_id: stamp.framework.and_then(|(_, own_id)| own_id.cloned()),
+            is_acknowledged: false,
         });
-        agent.next_seq = agent.next_seq.next();
-        agent.moved(stamp.now.index);
-        agent.pending.insert_mut(record.seq, Arc::clone(&record));
+        self.next_seq = self.next_seq.next();
+        if !record.is_launch() {
+            self.moved(stamp.now.index);
+        }
+        self.pending.insert_mut(record.seq, Arc::clone(&record));
         Ok(record)
     }
 }
@@ -198,9 +251,11 @@ impl State {
         if is_taken {
             return Err(Rejection::DuplicateOperation { operation_id: operation_id.clone() });
         }
-        let stamp = Stamp { now, principal: command.principal.as_ref(), transaction_id: None };
-        let record = Agent::accept(agent, &stamp, (operation_id, operation))?;
+        let principal = command.principal.as_ref();
+        let stamp = Stamp { now, principal, transaction_id: None, framework: None };
+        let accepted = Agent::accept(agent, &stamp, (operation_id, operation));
         let resource_version = agent.resource_version;
+        let record = accepted.map_err(|rejection| self.naming_tasks(rejection))?;
         let order = Effect::Order(agent_id.clone(), Box::new(record.order()));
         self.operations.insert_mut(operation_id.clone(), record);
         let response = Response::Accepted {
@@ -208,29 +263,6 @@ impl State {
             agent_id: agent_id.clone(),
             resource_version,
         };
-        Ok((response, vec![order]))
-    }
-
-    /// Takes ended operations on record and forgets the oldest beyond the limit.
-    pub(super) fn keep_settled(&mut self, settled: Vec<Arc<OperationRecord>>) -> Vec<Effect> {
-        let mut effects = Vec::with_capacity(settled.len());
-        for record in settled {
-            let id = record.operation_id.clone();
-            effects.push(Effect::Change(Change::OperationSettled(id.clone(), record.state)));
-            effects.extend(self.settle_member(&record));
-            self.settled.insert_mut(self.settled_next, id.clone());
-            self.settled_next += 1;
-            self.operations.insert_mut(id, record);
-        }
-        while self.settled.size() > limits::SETTLED_OPERATIONS_MAX {
-            let (number, id) = self.settled.first().expect("longer than the limit");
-            let (number, id) = (*number, id.clone());
-            self.settled.remove_mut(&number);
-            if let Some(record) = self.operations.get(&id).cloned() {
-                self.operations.remove_mut(&id);
-                self.forget_member(&record);
-            }
-        }
-        effects
+        Ok((response, vec![order, Effect::CapacityChanged(agent_id.clone())]))
     }
 }

@@ -15,6 +15,11 @@
 //! | known | between | equal | confirmed |
 //! | known | any of the last three, and it declares otherwise | | rebased, or refused |
 //! | known, id thrown away, other identity | any | | superseded: the same under a new id |
+//!
+//! What runs is compared in `reconcile/running.rs`: tasks that the agent must know of and does
+//! not are lost, which has to be written; what it runs and should not is only asked to end.
+
+mod running;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +34,9 @@ use super::agents::{Agent, AgentStatus, undeclarable};
 use super::command::Standing;
 use super::operations::OperationRecord;
 use super::rejection::RegistrationRefusal;
+
+use self::running::Lost;
+pub use self::running::surplus;
 
 /// What a registration comes to.
 #[derive(Debug)]
@@ -70,6 +78,8 @@ pub struct Reregistered {
     pub(super) settled: Vec<Arc<OperationRecord>>,
     /// What an operator must see.
     pub(super) alarm: Option<String>,
+    /// What does not run any longer.
+    pub(super) lost: Lost,
 }
 
 /// What becomes of an agent's id.
@@ -127,7 +137,7 @@ fn declared(registration: &Registration) -> Resources {
 
 fn outcome(known: &Agent, registration: &Registration, found: Reregistered) -> Comparison {
     let agent_id = known.id.clone();
-    let is_kept = found.naming == Naming::Keeps;
+    let is_kept = found.naming == Naming::Keeps && found.lost.is_empty();
     if is_kept && *found.agent == *known {
         return Comparison::Unchanged { agent_id, standing: known.status.standing() };
     }
@@ -195,7 +205,8 @@ fn reregistered(
     let is_news = agent.status != known.status && !found.is_empty();
     let alarm = is_news.then(|| format!("{}: {}", known.id, found.join(", ")));
     let known_as = known.id.clone();
-    Ok(Reregistered { agent: Box::new(agent), known_as, naming, settled, alarm })
+    let lost = Lost::of(known, registration);
+    Ok(Reregistered { agent: Box::new(agent), known_as, naming, settled, alarm, lost })
 }
 
 /// Orders that it reports as failed and that are still open here.

@@ -1,12 +1,13 @@
 //! How the state says no: deterministic, replicated with the response, mapped to a status code
 //! in `http/error.rs` alone. Each variant carries what was asked about, how much was wanted and
 //! is there, and what stands in the way. Must not know of status codes.
-//! Next: `rejection/help.rs` (the same as texts for users), then `agents.rs`.
+//! Next: `rejection/refusals.rs` (agents and frameworks that may not come in),
+//! `rejection/help.rs` (the same as texts for users), then `agents.rs`.
 
 mod help;
+mod refusals;
 
-use resources::id::{AgentId, ClusterId, LogIndex, OperationId, Seq, VolumeId};
-use resources::message::Retry;
+use resources::id::{AgentId, ClusterId, FrameworkId, LogIndex, OperationId, Seq, VolumeId};
 use resources::resource::Resource;
 use resources::role::Role;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ use thiserror::Error;
 
 use super::keys::{IdempotencyKey, KeyQuota};
 use super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
+use super::tasks::TaskName;
+
+pub use self::refusals::{FrameworkRefusal, RegistrationRefusal};
 
 /// The state says no. Deterministic, and part of the replicated response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
@@ -63,11 +67,12 @@ pub enum Rejection {
     },
     /// The agent does not hold what the operation consumes.
     #[error(
-        "wanted {}, available {}{}{}",
+        "wanted {}, available {}{}{}{}",
         list(wanted),
         list(available),
         blocked(blocked_by),
-        under(volumes)
+        under(volumes),
+        used(tasks)
     )]
     Insufficient {
         /// The agent.
@@ -81,6 +86,20 @@ pub enum Rejection {
         /// Volumes that lie on the wanted disk.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         volumes: Vec<Resource>,
+        /// Tasks that use some of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tasks: Vec<TaskName>,
+    },
+    /// DESTROY of a volume that a task or an executor uses.
+    #[error("persistent volumes in use on agent {agent_id}: {}{}", list(volumes), used(tasks))]
+    VolumesInUse {
+        /// The agent.
+        agent_id: AgentId,
+        /// The volumes.
+        volumes: Vec<Resource>,
+        /// Tasks that use them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tasks: Vec<TaskName>,
     },
     /// DESTROY of a shared volume of which more shares are out.
     #[error("volume {volume} on agent {agent_id} has {shares} more shares out")]
@@ -195,6 +214,14 @@ pub enum Rejection {
     /// The agent may not register.
     #[error("registration refused: {0}")]
     Registration(RegistrationRefusal),
+    /// A framework may not do this.
+    #[error("{refusal}")]
+    Framework {
+        /// Which.
+        framework_id: FrameworkId,
+        /// Why.
+        refusal: FrameworkRefusal,
+    },
     /// An invariant would have broken; the state stayed as it was.
     #[error("fault at index {index}: {what}")]
     Fault {
@@ -211,9 +238,10 @@ impl Rejection {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Overloaded { .. } | Self::Insufficient { .. } | Self::KeyTableFull { .. } => true,
-            Self::SharesRemain { .. } => true,
+            Self::SharesRemain { .. } | Self::VolumesInUse { .. } => true,
             Self::Member { rejection, .. } => rejection.is_retryable(),
-            Self::UnknownAgent { .. }
+            Self::Framework { .. }
+            | Self::UnknownAgent { .. }
             | Self::Invalid { .. }
             | Self::VolumeExists { .. }
             | Self::VolumesNotFound { .. }
@@ -241,12 +269,14 @@ impl Rejection {
             | Self::VolumesNotFound { .. }
             | Self::Insufficient { .. }
             | Self::SharesRemain { .. }
+            | Self::VolumesInUse { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }
             | Self::VersionMoved { .. }
             | Self::DuplicateOperation { .. } => true,
             Self::Member { rejection, .. } => rejection.is_kept_under_key(),
-            Self::Invalid { .. }
+            Self::Framework { .. }
+            | Self::Invalid { .. }
             | Self::Overloaded { .. }
             | Self::KeyReused { .. }
             | Self::KeyTableFull { .. }
@@ -270,6 +300,8 @@ impl Rejection {
             | Self::VolumesNotFound { .. }
             | Self::Insufficient { .. }
             | Self::SharesRemain { .. }
+            | Self::VolumesInUse { .. }
+            | Self::Framework { .. }
             | Self::Overloaded { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }
@@ -283,80 +315,6 @@ impl Rejection {
             | Self::NeverGiven { .. }
             | Self::Registration(_)
             | Self::Fault { .. } => self,
-        }
-    }
-}
-
-/// Why an agent may not register.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
-pub enum RegistrationRefusal {
-    /// The cluster has no id yet.
-    #[error("the cluster is not formed yet")]
-    NoCluster,
-    /// Its work directory belongs to another cluster.
-    #[error("the agent belongs to cluster '{theirs}', this is '{ours}'")]
-    OtherCluster {
-        /// Its cluster.
-        theirs: ClusterId,
-        /// This cluster.
-        ours: ClusterId,
-    },
-    /// It has obeyed a higher incarnation than this log knows.
-    #[error("the agent has obeyed incarnation {theirs}, this is {ours}")]
-    NewerIncarnation {
-        /// What it obeyed.
-        theirs: u64,
-        /// Ours.
-        ours: u64,
-    },
-    /// It has carried out orders that this log never gave.
-    #[error("the agent is at order {applied_seq}, last given {given}")]
-    AheadOfLog {
-        /// Where it stands.
-        applied_seq: Seq,
-        /// The last one given.
-        given: Seq,
-    },
-    /// What it declares cannot come from a command line.
-    #[error("{resource} cannot be declared by an agent")]
-    NotDeclarable {
-        /// The resource.
-        resource: String,
-    },
-    /// A new agent's digest is not that of what it declares.
-    #[error("the agent's digest is not that of the resources it declares")]
-    OtherDigest,
-    /// Its reservations and volumes do not fit what it declares now.
-    #[error("{reason}")]
-    Incompatible {
-        /// What does not fit.
-        reason: String,
-    },
-}
-
-impl RegistrationRefusal {
-    /// Whether the agent should come again or exit.
-    #[must_use]
-    pub const fn retry(&self) -> Retry {
-        match self {
-            Self::NoCluster | Self::AheadOfLog { .. } | Self::NewerIncarnation { .. } => {
-                Retry::Later
-            }
-            Self::OtherCluster { .. }
-            | Self::NotDeclarable { .. }
-            | Self::OtherDigest
-            | Self::Incompatible { .. } => Retry::Never,
-        }
-    }
-    /// Whether this can only happen when data was lost: an operator must look.
-    #[must_use]
-    pub const fn is_alarming(&self) -> bool {
-        match self {
-            Self::AheadOfLog { .. } | Self::NewerIncarnation { .. } | Self::OtherDigest => true,
-            Self::NoCluster
-            | Self::OtherCluster { .. }
-            | Self::NotDeclarable { .. }
-            | Self::Incompatible { .. } => false,
         }
     }
 }
@@ -380,4 +338,12 @@ fn blocked(operations: &[OperationId]) -> String {
 
 fn under(volumes: &[Resource]) -> String {
     if volumes.is_empty() { String::new() } else { format!(", under volumes {}", list(volumes)) }
+}
+
+fn used(tasks: &[TaskName]) -> String {
+    if tasks.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+    format!(", used by tasks {}", names.join(" "))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use resources::collection::Resources;
-use resources::id::{CheckpointId, Principal};
+use resources::id::{CheckpointId, Principal, Seq};
 use resources::message::{AgentInfo, Registration};
 use resources::operation::Operation;
 use resources::parse::resources_text;
@@ -76,6 +76,8 @@ impl Log {
             resources_digest: held.digest(),
             settled: Vec::new(),
             unavailable: Vec::new(),
+            tasks: Vec::new(),
+            executors: Vec::new(),
         };
         log.apply(CommandKind::RegisterAgent(Box::new(registration)));
         log
@@ -229,6 +231,7 @@ fn memory_of_outcomes_is_bounded() {
         available: Vec::new(),
         blocked_by: Vec::new(),
         volumes: Vec::new(),
+        tasks: Vec::new(),
     });
     let mut number = 1;
     while table.look_up(&name(number, &principal), &asked).is_ok() {

@@ -194,7 +194,7 @@ impl<'a> Draft<'a> {
                 }
             }
         }
-        member(position, rejection)
+        member(position, self.state.naming_tasks(rejection))
     }
 }
 
@@ -231,7 +231,8 @@ impl State {
             return Err(Rejection::DuplicateOperation { operation_id });
         }
         let principal = command.principal.as_ref();
-        let stamp = Stamp { now, principal, transaction_id: Some(transaction_id) };
+        let transaction = Some(transaction_id);
+        let stamp = Stamp { now, principal, transaction_id: transaction, framework: None };
         let mut draft = Draft::new(self);
         for (position, member) in members.iter().enumerate() {
             let asked = (&member.operation_id, &member.operation);
@@ -242,11 +243,12 @@ impl State {
         let Draft { agents, records, .. } = draft;
         let versions =
             agents.iter().map(|(id, agent)| (id.clone(), agent.resource_version)).collect();
+        let orders = records.iter().map(|r| Effect::Order(r.agent_id.clone(), Box::new(r.order())));
+        let changed = agents.keys().cloned().map(Effect::CapacityChanged);
+        let effects = orders.chain(changed).collect();
         for (agent_id, agent) in agents {
             self.agents.insert_mut(agent_id, agent);
         }
-        let orders = records.iter().map(|r| Effect::Order(r.agent_id.clone(), Box::new(r.order())));
-        let orders = orders.collect();
         let operation_ids: Vec<OperationId> =
             records.iter().map(|record| record.operation_id.clone()).collect();
         for record in records {
@@ -266,7 +268,7 @@ impl State {
         };
         self.transactions.insert_mut(transaction_id.clone(), Arc::new(record));
         let transaction_id = transaction_id.clone();
-        Ok((Response::Transacted { transaction_id, operation_ids, versions }, orders))
+        Ok((Response::Transacted { transaction_id, operation_ids, versions }, effects))
     }
 
     /// Takes note of an operation's end in its transaction.

@@ -47,9 +47,29 @@ const LATER: [&str; 5] = [
     "unreserve c-S1 3-5 cpus:7@web as=ops key=k3",
 ];
 
+/// Frameworks and tasks.
+const FRAMEWORKS: [&str; 13] = [
+    "subscribe f1 roles=ads,web suppressed=web user=alice principal=ops timeout=60 \
+     caps=PARTITION_AWARE,SHARED_RESOURCES checkpoint=yes says=wire",
+    "subscribe f2 id=c-0007",
+    "update c-0000 f1 roles=ads user=alice principal=ops checkpoint=yes",
+    "suppress c-0000 roles=ads",
+    "disconnect c-0000@1 c-0007@2 grace=600",
+    "remove c-0000 epoch=1 deadline=700",
+    "accept 4-1 c-0000 c-S1 ads cpus:4;disk:50 | reserve disk:50@ads id=r1 | refuse no id=r2 \
+     | launch t1 cpus:1 | launch t2 cpus:1 by=e1/cpus:0.5 refused=not_as_root \
+     | group e2/cpus:0.5 t3 cpus:0.5 t4 cpus:0.5",
+    "kill c-0000 t1 grace=5",
+    "status c-S1 c-0000 t1 TASK_RUNNING uuid=1f latest=TASK_FINISHED",
+    "exited c-S1 c-0000 e2 256",
+    "acknowledge c-0000 t1 uuid=1f",
+    "settle c-0000 r1 uuid=1f",
+    "register w1 declares=cpus:4 applied=2 tasks=c-0000/t1:TASK_RUNNING executors=c-0000/e2",
+];
+
 #[test]
 fn commands_of_version_1() {
-    for (at, text) in COMMANDS.iter().chain(&LATER).enumerate() {
+    for (at, text) in COMMANDS.iter().chain(&LATER).chain(&FRAMEWORKS).enumerate() {
         let command = command(text);
         let name = format!("command-1-{at}.msgpack");
         let bytes = golden(&name, || rmp_serde::to_vec_named(&command).unwrap());
@@ -92,4 +112,30 @@ fn snapshot_with_transactions_and_keys() {
         "confirm c-S0 2 2!mkdir:_No_space_left",
     ];
     check_snapshot("snapshot-1-keys.msgpack", &commands);
+}
+
+/// Live and removed frameworks, tasks in each of their states, executors, and operations whose
+/// end is and is not acknowledged.
+#[test]
+fn snapshot_with_frameworks() {
+    let commands = [
+        "form c",
+        "register w1 declares=cpus:8;disk:100",
+        "subscribe f1 roles=ads timeout=60 caps=PARTITION_AWARE says=wire",
+        "subscribe f2 roles=ads",
+        "subscribe f3 id=their-0001 roles=web suppressed=web",
+        "accept 1-1 c-0000 c-S0 ads cpus:8;disk:100 | reserve disk:50@ads id=r | create \
+         disk:20@ads#v1 id=v | create disk:20@ads#v2 id=w | launch t1 cpus:1;disk:20@ads#v1 \
+         | launch t2 cpus:1 by=e1/cpus:0.5 | launch t3 cpus:1 | launch t4 cpus:1",
+        "accept 1-2 c-0001 c-S0 ads cpus:2 | reserve cpus:1@ads id=r | launch t1 cpus:1",
+        "confirm c-S0 3 3!mkdir:_No_space_left",
+        "status c-S0 c-0000 t1 TASK_RUNNING uuid=1 latest=TASK_FINISHED",
+        "status c-S0 c-0000 t3 TASK_FAILED uuid=2",
+        "acknowledge c-0000 t3 uuid=2",
+        "kill c-0000 t2 grace=5",
+        "settle c-0000 r uuid=0388c9575a938d55a8650972e4cc6719",
+        "disconnect c-0000@1",
+        "remove c-0001",
+    ];
+    check_snapshot("snapshot-1-frameworks.msgpack", &commands);
 }

@@ -4,11 +4,14 @@
 //! form CLUSTER                       office MASTER ADDRESS TERM
 //! register WORKDIR declares=LIST [boot=N] [id=AGENT] [host=NAME] [applied=SEQ] [holds=LIST]
 //!          [settled=SEQ:OP[!reason],…] [fence=CLUSTER/INCARNATION/TERM]
+//!          [tasks=FRAMEWORK/TASK:STATE,…] [executors=FRAMEWORK/EXECUTOR,…]
 //! reserve|unreserve|create|destroy AGENT OP LIST [from=LIST]
 //! grow|shrink AGENT OP VOLUME by=AMOUNT
 //! transact TX AGENT VERB LIST [by=…] | AGENT VERB LIST …
 //! confirm AGENT UPTO [SEQ!reason …]  diverge AGENT foreign=LIST missing=LIST
 //! ```
+//! Those of frameworks and tasks are in `schedulers.rs`.
+//!
 //! Any of them with `as=PRINCIPAL`, `key=KEY`, `if=AGENT:VERSION,…`. `_` in a reason is a blank.
 
 use std::collections::BTreeMap;
@@ -24,6 +27,7 @@ use master::state::command::{Command, CommandKind, IdempotencyKey, SourceAddr};
 use master::state::transactions::{Member, TransactionId};
 
 use super::notation::{amount, list};
+use super::schedulers;
 
 /// A line in parts: its words, and what stands behind `name=`.
 pub(crate) struct Line<'a> {
@@ -38,10 +42,10 @@ impl<'a> Line<'a> {
         let named = named.into_iter().map(|word| word.split_once('=').unwrap()).collect();
         Self { words, named }
     }
-    fn number(&self, name: &str, default: u64) -> u64 {
+    pub(crate) fn number(&self, name: &str, default: u64) -> u64 {
         self.named.get(name).map_or(default, |text| text.parse().unwrap())
     }
-    fn text(&self, name: &str) -> &str {
+    pub(crate) fn text(&self, name: &str) -> &str {
         self.named.get(name).copied().unwrap_or_default()
     }
     pub(crate) fn principal(&self) -> Option<Principal> {
@@ -68,7 +72,11 @@ pub(crate) fn command(text: &str) -> Command {
         source: SourceAddr("script".to_owned()),
         key: line.key(),
         if_versions: line.versions(),
-        kind: if line.words[0] == "transact" { transaction(text) } else { kind(&line) },
+        kind: match line.words[0] {
+            "transact" => transaction(text),
+            "accept" => schedulers::accept(text),
+            _ => schedulers::kind(&line).unwrap_or_else(|| kind(&line)),
+        },
     }
 }
 
@@ -179,6 +187,8 @@ pub(crate) fn registration(work_dir: &str, line: &Line<'_>) -> Registration {
         resources_digest: holds.digest(),
         settled: settled(line.named.get("settled").unwrap_or(&"")),
         unavailable: Vec::new(),
+        tasks: schedulers::task_reports(line.text("tasks")),
+        executors: schedulers::executor_names(line.text("executors")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The state against a naive model of the whole: two agents that carry out their orders late, out
 //! of step with each other and with failing CREATEs, calls and transactions with and without
-//! keys. The model knows amounts in a map and nothing of conversions, folds or persistent maps;
-//! after every step totals, volumes, operations and transactions have to be the same.
+//! keys, a framework whose tasks come and go. The model knows amounts in a map and nothing of
+//! conversions, folds or persistent maps; after every step totals, volumes, operations,
+//! transactions, tasks and what they use have to be the same.
 
 mod naive;
 
@@ -11,16 +12,20 @@ use proptest::prelude::*;
 use proptest_state_machine::{StateMachineTest, prop_state_machine};
 
 use resources::collection::Resources;
-use resources::id::{LogIndex, OperationId, Seq};
+use resources::id::{LogIndex, OperationId, Seq, TaskId};
 use resources::message::{Outcome, Settled};
+use resources::task::{TaskReport, TaskState};
 use resources::time::Timestamp;
 
 use master::state::command::{Command, CommandKind};
 use master::state::{Moment, Rejection, Response, State, codec};
 
-use self::naive::{AGENTS, AgentModel, Amounts, Answer, Ask, DECLARED, Model, Step};
+use self::naive::{
+    AGENTS, AgentModel, Amounts, Answer, Ask, DECLARED, Model, Order, Step, TaskStage,
+};
 use super::lines::{Line, command, registration};
 use super::notation::list;
+use super::schedulers::framework_id;
 
 /// The state itself.
 struct System {
@@ -78,6 +83,31 @@ impl System {
         }
     }
 
+    fn launch(&mut self, steps: u64, agent: usize, ask: &Ask) -> Answer {
+        let (_, list) = ask.words();
+        let given = self.state.agents().nth(agent).unwrap().next_seq;
+        let task = format!("1-{steps}.1");
+        let line = format!("accept 1-{steps} c-0000 c-S{agent} ads {list} | launch {task} {list}");
+        let response = self.line(&line);
+        assert!(matches!(response, Response::Judged { .. }), "{response}");
+        let is_given = self.state.agents().nth(agent).unwrap().next_seq > given;
+        if is_given { Answer::Accepted(Vec::new()) } else { Answer::Rejected(0) }
+    }
+
+    /// Tasks that live here and not in the model.
+    fn ended(&self, agent: usize, model: &Model) -> Vec<TaskId> {
+        let live = |order: &Order| order.task == TaskStage::Live;
+        let tasks = model.agents[agent].tasks().filter(|(_, order)| live(order));
+        let live: Vec<TaskId> =
+            tasks.map(|(_, order)| TaskId::parse(&*order.id).unwrap()).collect();
+        let agent = self.state.agents().nth(agent).unwrap();
+        let known =
+            agent.tasks.keys().map(|name| self.state.task(&name.framework_id, &name.task_id));
+        let known = known.map(Option::unwrap).filter(|task| !task.is_ended());
+        let gone = known.filter(|task| !live.contains(&task.task_id));
+        gone.map(|task| task.task_id.clone()).collect()
+    }
+
     fn report(&mut self, agent: usize, model: &AgentModel, upto: usize) {
         let orders = model.orders.iter().zip(1..).take(upto);
         let failed = orders.filter(|(order, _)| order.outcome == Some(false));
@@ -102,6 +132,17 @@ impl System {
                 },
             })
             .collect();
+        let running = model.tasks().filter(|(_, order)| order.outcome == Some(true));
+        registration.tasks = running
+            .map(|(_, order)| TaskReport {
+                framework_id: framework_id("c-0000"),
+                task_id: TaskId::parse(&*order.id).unwrap(),
+                state: match order.task {
+                    TaskStage::Live => TaskState::Running,
+                    TaskStage::Ended | TaskStage::Forgotten => TaskState::Finished,
+                },
+            })
+            .collect();
         registration.applied_seq = Seq(model.carried_out() as u64);
         registration.resources_digest = resources(&model.held).digest();
         let kind = CommandKind::RegisterAgent(Box::new(registration));
@@ -110,12 +151,15 @@ impl System {
     }
 }
 
+/// The notation of an amount.
+fn text((name, role, id): &(&str, &str, &str), amount: i64) -> String {
+    let role = if role.is_empty() { String::new() } else { format!("@{role}") };
+    let id = if id.is_empty() { String::new() } else { format!("#{id}") };
+    format!("{name}:{amount}{role}{id}")
+}
+
 fn resources(amounts: &Amounts) -> Resources {
-    let texts = amounts.iter().map(|((name, role, id), amount)| {
-        let role = if role.is_empty() { String::new() } else { format!("@{role}") };
-        let id = if id.is_empty() { String::new() } else { format!("#{id}") };
-        format!("{name}:{amount}{role}{id}")
-    });
+    let texts = amounts.iter().map(|(key, amount)| text(key, *amount));
     texts.flat_map(|text| list(&text)).collect()
 }
 
@@ -126,6 +170,7 @@ impl StateMachineTest for System {
     fn init_test(model: &Model) -> Self {
         let mut system = Self { state: State::default(), index: 0 };
         system.line("form c");
+        system.line("subscribe f1 roles=ads");
         for (agent, model) in model.agents.iter().enumerate() {
             system.register(agent, model);
         }
@@ -137,6 +182,21 @@ impl StateMachineTest for System {
             Step::Ask { asks, together, key } => {
                 let answer = system.ask(model.steps, &asks, together, key);
                 assert_eq!(Some(&answer), model.answer.as_ref());
+            }
+            Step::Launch { agent, ask } => {
+                let answer = system.launch(model.steps, agent, &ask);
+                assert_eq!(Some(&answer), model.answer.as_ref());
+            }
+            Step::Finish { agent, acknowledged, .. } => {
+                // The model has moved on: whatever ended there ends here.
+                let (framework_id, ended) = (framework_id("c-0000"), system.ended(agent, model));
+                for task in ended {
+                    system.line(&format!("status c-S{agent} c-0000 {task} TASK_FINISHED uuid=1"));
+                    assert!(system.state.task(&framework_id, &task).unwrap().is_ended());
+                    if acknowledged {
+                        system.line(&format!("acknowledge c-0000 {task} uuid=1"));
+                    }
+                }
             }
             Step::CarryOut { .. } => {}
             Step::Report { agent, ago } => {
@@ -163,8 +223,13 @@ impl StateMachineTest for System {
             assert_eq!(agent.total.quantities(), agent.base.quantities());
             assert_eq!(agent.confirmed_seq, Seq(known.confirmed as u64));
             assert_eq!(agent.pending.size(), known.orders.len() - known.confirmed);
+            assert_eq!(agent.used, resources(&known.used()));
+            let tasks = agent.tasks.iter().map(|(name, launch)| (launch.0, name.task_id.as_str()));
+            let tasks: BTreeMap<u64, &str> = tasks.collect();
+            let expected = known.tasks().map(|(seq, order)| (seq, order.id.as_str()));
+            assert_eq!(tasks, expected.collect());
             let mut version = 0;
-            for order in &known.orders {
+            for order in known.orders.iter().filter(|o| !matches!(o.ask, Ask::Launch { .. })) {
                 let id = OperationId::parse(&*order.id).unwrap();
                 let record = system.state.operation(&id).unwrap();
                 assert_eq!(record.state, order.state, "{}", order.id);

@@ -209,6 +209,8 @@ impl Play {
             resources_digest: self.held.digest(),
             settled: self.outcomes().collect(),
             unavailable: Vec::new(),
+            tasks: Vec::new(),
+            executors: Vec::new(),
         };
         let response = self.apply(CommandKind::RegisterAgent(Box::new(registration)));
         assert!(matches!(response, Response::Registered { .. }), "{response}");

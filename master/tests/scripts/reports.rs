@@ -1,14 +1,17 @@
 //! Field reports that no golden script shows well: amounts near the limits of their type, and the
 //! help that every kind of refusal gives. The others are the scripts `r01_…` to `v15_…`.
 
-use resources::id::{AgentId, ClusterId, LogIndex, OperationId, Seq, VolumeId};
+use resources::id::{
+    AgentId, ClusterId, FrameworkId, LogIndex, OperationId, Seq, TaskId, VolumeId,
+};
 use resources::operation::Operation;
 use resources::role::Role;
 use resources::value::{Scalar, Value};
 
 use master::state::command::{CommandKind, IdempotencyKey};
 use master::state::keys::KeyQuota;
-use master::state::{RegistrationRefusal, Rejection, Response, limits};
+use master::state::rejection::FrameworkRefusal;
+use master::state::{RegistrationRefusal, Rejection, Response, TaskName, limits};
 
 use super::lines::command;
 use super::notation::list;
@@ -72,6 +75,37 @@ fn registrations() -> Vec<RegistrationRefusal> {
     ]
 }
 
+/// Tasks in the way, and what frameworks may not do.
+fn about_frameworks() -> Vec<Rejection> {
+    let agent_id = || AgentId::parse("c-S0").unwrap();
+    let framework_id = || FrameworkId::parse("c-0000").unwrap();
+    let task_id = TaskId::parse("t1").unwrap();
+    let tasks = vec![TaskName { framework_id: framework_id(), task_id }];
+    let volumes = list("disk:64@ads#v1");
+    let mut refusals = vec![
+        Rejection::Insufficient {
+            agent_id: agent_id(),
+            wanted: list("cpus:2@ads"),
+            available: list("cpus:1@ads"),
+            blocked_by: Vec::new(),
+            volumes: Vec::new(),
+            tasks: tasks.clone(),
+        },
+        Rejection::VolumesInUse { agent_id: agent_id(), volumes, tasks },
+    ];
+    let frameworks = [
+        FrameworkRefusal::Unknown,
+        FrameworkRefusal::Removed,
+        FrameworkRefusal::PrincipalChanged,
+        FrameworkRefusal::UserChanged,
+        FrameworkRefusal::CheckpointChanged,
+    ];
+    refusals.extend(
+        frameworks.map(|refusal| Rejection::Framework { framework_id: framework_id(), refusal }),
+    );
+    refusals
+}
+
 /// One of each kind, and each registration's.
 fn refusals() -> Vec<Rejection> {
     let agent_id = || AgentId::parse("c-S0").unwrap();
@@ -85,6 +119,7 @@ fn refusals() -> Vec<Rejection> {
             available: list(available),
             blocked_by: is_pending.then(operation_id).into_iter().collect(),
             volumes: list(volumes),
+            tasks: Vec::new(),
         };
     let missing = |available: &str| Rejection::VolumesNotFound {
         agent_id: agent_id(),
@@ -135,7 +170,8 @@ fn refusals() -> Vec<Rejection> {
         Rejection::Fault { index: LogIndex(7), what: "changes the quantity".to_owned() },
     ];
     let registrations = registrations().into_iter().map(Rejection::Registration);
-    let plain: Vec<Rejection> = kinds.into_iter().chain(registrations).collect();
+    let plain: Vec<Rejection> =
+        kinds.into_iter().chain(registrations).chain(about_frameworks()).collect();
     let member = |rejection: &Rejection| Rejection::Member {
         position: 3,
         rejection: Box::new(rejection.clone()),
@@ -177,8 +213,10 @@ fn u02_every_refusal_helps() {
             }
             assert!(!rejection.available().is_empty(), "{message}");
         }
-        if let Rejection::Insufficient { blocked_by, volumes, wanted, .. } = rejection.root() {
-            assert_eq!(rejection.blocked_by().len(), blocked_by.len() + volumes.len());
+        if let Rejection::Insufficient { blocked_by, volumes, tasks, wanted, .. } = rejection.root()
+        {
+            let blocking = blocked_by.len() + volumes.len() + tasks.len();
+            assert_eq!(rejection.blocked_by().len(), blocking);
             assert_eq!(rejection.wanted().len(), wanted.len());
         }
         // What is kept under a key is what the state decided.

@@ -2,25 +2,32 @@
 //!
 //! ```text
 //! show AGENT · reservations AGENT · operations · transactions · alarms · keys
+//! frameworks · tasks FRAMEWORK · feedback FRAMEWORK · instructions AGENT
+//! completed FRAMEWORK        how many completed tasks of it are kept, and which
+//! use AGENT                  what is used, by whom, and what is not confirmed
+//! compare WORKDIR …          what the registration would come to, without writing it
 //! help                       what the last refusal tells its reader
 //! try AGENT VERB LIST | …    a dry run; of a transaction when there is more than one
 //! pass SECONDS               cluster time passes
 //! repeat N COMMAND           `#` counts from 1; shows the last answer
 //! ```
-//! After every line: the total is the fold, quantities are what the agent declares, the
-//! snapshot thaws to the same state, and a dry run says what `apply` does.
+//! After every line: the total is the fold, quantities are what the agent declares, what is
+//! used is there, the snapshot thaws to the same state, and a dry run says what `apply` does.
 
 use std::time::Duration;
 
+use resources::collection::Resources;
 use resources::conversion::fold;
-use resources::id::{AgentId, LogIndex, Seq};
+use resources::id::{AgentId, FrameworkId, LogIndex, Seq};
 use resources::time::Timestamp;
 
 use master::state::command::{Command, CommandKind};
 use master::state::dry_run::{Asked, DryRun, Together};
+use master::state::reconcile::{Comparison, compare, surplus};
 use master::state::{Effect, Moment, Rejection, Response, State, codec};
 
-use super::lines::{Line, command, members};
+use super::lines::{Line, command, members, registration};
+use super::schedulers::framework_id;
 
 #[test]
 fn state() {
@@ -52,6 +59,21 @@ impl Play {
                 return alarms.map(|alarm| format!("{} {}", alarm.index, alarm.text)).collect();
             }
             "help" => return self.help(),
+            "frameworks" => return self.frameworks(),
+            "tasks" => return self.tasks(&framework_id(line.words[1])),
+            "feedback" => {
+                let id = framework_id(line.words[1]);
+                let statuses = self.state.feedback(&id);
+                return statuses.map(|status| status.to_string()).collect();
+            }
+            "instructions" => {
+                let id = AgentId::parse(line.words[1]).unwrap();
+                let asked = self.state.instructions(&id);
+                return asked.map(|asked| asked.to_string()).collect();
+            }
+            "completed" => return self.completed(&framework_id(line.words[1])),
+            "use" => return self.uses(&AgentId::parse(line.words[1]).unwrap()),
+            "compare" => return self.compare(&line),
             "try" => return self.dry_run(text),
             "pass" => {
                 self.clock = self.clock + Duration::from_secs(line.words[1].parse().unwrap());
@@ -89,6 +111,7 @@ impl Play {
             assert!(self.state.agents().eq(before.agents()), "a rejection changed an agent");
             assert!(self.state.operations().eq(before.operations()));
             assert!(self.state.transactions().eq(before.transactions()));
+            assert!(self.state.frameworks().eq(before.frameworks()));
         }
         (response, effects)
     }
@@ -112,6 +135,9 @@ impl Play {
         if agent.confirmed != agent.total {
             lines.push(format!("  confirmed {}", agent.confirmed));
         }
+        if !agent.used.is_empty() {
+            lines.push(format!("  used {}", agent.used));
+        }
         lines.extend(agent.pending.values().map(|record| format!("  {record}")));
         lines
     }
@@ -119,6 +145,52 @@ impl Play {
     fn reservations(&self, id: &str) -> Vec<String> {
         let agent = self.state.agent(&AgentId::parse(id).unwrap()).unwrap();
         agent.reservations().map(|(id, _, held)| format!("{id} {held}")).collect()
+    }
+
+    fn frameworks(&self) -> Vec<String> {
+        let live = self.state.frameworks().map(ToString::to_string);
+        let removed = self.state.completed_frameworks().map(|framework| {
+            assert!(self.state.removed_framework(&framework.id));
+            format!("removed {}", framework.id)
+        });
+        live.chain(removed).collect()
+    }
+
+    fn tasks(&self, id: &FrameworkId) -> Vec<String> {
+        let mut all = self.state.frameworks().chain(self.state.completed_frameworks());
+        let framework = all.find(|framework| framework.id == *id).unwrap();
+        let tasks = framework.tasks.values().map(ToString::to_string);
+        let completed = framework.completed_tasks.values().map(|task| format!("completed {task}"));
+        tasks.chain(completed).collect()
+    }
+
+    fn completed(&self, id: &FrameworkId) -> Vec<String> {
+        let kept = &self.state.framework(id).unwrap().completed_tasks;
+        let (first, last) = (kept.first().unwrap().1, kept.last().unwrap().1);
+        vec![format!("{} completed, {} to {}", kept.size(), first.task_id, last.task_id)]
+    }
+
+    fn uses(&self, id: &AgentId) -> Vec<String> {
+        let agent = self.state.agent(id).unwrap();
+        let by = agent.used_by.iter().map(|((id, role), used)| format!("{id} as {role}: {used}"));
+        let executors = agent.executors.keys().map(|name| format!("executor {name}"));
+        let mut lines: Vec<String> = by.chain(executors).collect();
+        lines.push(format!("unconfirmed {}", agent.unconfirmed()));
+        lines
+    }
+
+    fn compare(&self, line: &Line<'_>) -> Vec<String> {
+        let registration = registration(line.words[1], line);
+        let outcome = match compare(&self.state, &registration) {
+            Comparison::Admit => "admit",
+            Comparison::Unchanged { .. } => "unchanged",
+            Comparison::Confirm { .. } => "confirm",
+            Comparison::Change(_) => "change",
+            Comparison::Refuse(_) => "refuse",
+        };
+        let asked = surplus(&self.state, &registration);
+        let asked = asked.iter().map(|asked| format!("  instruct {asked}"));
+        std::iter::once(outcome.to_owned()).chain(asked).collect()
     }
 
     fn help(&self) -> Vec<String> {
@@ -162,6 +234,11 @@ impl Play {
             assert_eq!(agent.total.quantities(), agent.base.quantities());
             let given = (agent.confirmed_seq.0 + 1..agent.next_seq.0).map(Seq);
             assert!(agent.pending.keys().copied().eq(given), "orders are dense");
+            for (used, count) in agent.used.entries() {
+                let count = if used.shared { 1 } else { count };
+                let used: Resources = vec![(used.clone(), count)].into();
+                assert!(agent.total.contains(&used), "{used} is used and not there");
+            }
         }
         let thawed = codec::thaw(codec::chunks(&self.state.freeze())).unwrap();
         assert_eq!(thawed, self.state);

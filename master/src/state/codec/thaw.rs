@@ -10,10 +10,12 @@ use resources::id::{OperationId, Seq};
 use resources::persistent::PersistentMap;
 use resources::resource::Resource;
 
+use super::books::Books;
 use super::{AgentRow, Corrupt, Head, Row, VERSION};
 use crate::state::agents::Agent;
 use crate::state::keys::KeyTable;
 use crate::state::operations::OperationRecord;
+use crate::state::tasks::Executor;
 use crate::state::{LEVEL, State};
 
 /// Rebuilds a state from its chunks.
@@ -43,6 +45,7 @@ struct Reader {
     rows: u64,
     said: Option<u64>,
     open: Option<OpenAgent>,
+    frameworks: Books,
 }
 
 /// An agent whose rows are still coming.
@@ -50,6 +53,7 @@ struct OpenAgent {
     row: AgentRow,
     confirmed: Vec<(Resource, u64)>,
     pending: PersistentMap<Seq, Arc<OperationRecord>>,
+    executors: Vec<Arc<Executor>>,
 }
 
 impl Reader {
@@ -64,8 +68,8 @@ impl Reader {
             Row::Head(head) => self.head(*head)?,
             Row::Agent(row) => {
                 self.close()?;
-                let (confirmed, pending) = (Vec::new(), PersistentMap::default());
-                self.open = Some(OpenAgent { row: *row, confirmed, pending });
+                let (confirmed, pending, executors) = Default::default();
+                self.open = Some(OpenAgent { row: *row, confirmed, pending, executors });
             }
             Row::Confirmed { resource, count } => {
                 self.open.as_mut().ok_or(out_of_place)?.confirmed.push((*resource, count));
@@ -73,6 +77,10 @@ impl Reader {
             Row::Pending(record) => {
                 let open = self.open.as_mut().ok_or(out_of_place)?;
                 open.pending.insert_mut(record.seq, Arc::new(*record));
+            }
+            Row::Executor(executor) => {
+                let open = self.open.as_mut().ok_or(out_of_place)?;
+                open.executors.push(Arc::new(*executor));
             }
             Row::Settled { number, record } => {
                 self.close()?;
@@ -97,12 +105,22 @@ impl Reader {
                 }
                 self.state.keys.insert(*entry);
             }
+            row @ (Row::Framework(_)
+            | Row::Task(_)
+            | Row::CompletedTask { .. }
+            | Row::Unacknowledged(_)
+            | Row::Tombstone { .. }) => {
+                self.close()?;
+                let is_taken = self.frameworks.take(&mut self.state, row)?;
+                is_taken.then_some(()).ok_or(out_of_place)?;
+            }
             Row::Alarm(alarm) => {
                 self.close()?;
                 self.state.alarms.push_back(alarm);
             }
             Row::End { rows } => {
                 self.close()?;
+                self.frameworks.finish(&mut self.state)?;
                 self.said = Some(rows);
             }
         }
@@ -125,6 +143,7 @@ impl Reader {
             masters: head.masters,
             agents_made: head.agents_made,
             settled_next: head.settled_next,
+            frameworks_made: head.frameworks_made,
             alarms: VecDeque::new(),
             ..State::default()
         };
@@ -134,7 +153,7 @@ impl Reader {
     fn close(&mut self) -> Result<(), Corrupt> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let agent = open.agent()?;
-        for record in agent.pending.values() {
+        for record in agent.pending.values().filter(|record| !record.is_launch()) {
             self.state.operations.insert_mut(record.operation_id.clone(), Arc::clone(record));
         }
         let (id, checkpoint_id) = (agent.id.clone(), agent.checkpoint_id.clone());
@@ -146,7 +165,7 @@ impl Reader {
 
 impl OpenAgent {
     fn agent(self) -> Result<Agent, Corrupt> {
-        let Self { row, confirmed, pending } = self;
+        let Self { row, confirmed, pending, executors } = self;
         let agent_id = row.id.clone();
         let inconsistent = |reason: String| Corrupt::Inconsistent { agent_id, reason };
         let given = (row.confirmed_seq.0.saturating_add(1)..row.next_seq.0).map(Seq);
@@ -159,7 +178,7 @@ impl OpenAgent {
         if !failed.is_empty() {
             return Err(inconsistent(format!("{} orders do not fold", failed.len())));
         }
-        Ok(Agent {
+        let mut agent = Agent {
             id: row.id,
             checkpoint_id: row.checkpoint_id,
             boot_counter: row.boot_counter,
@@ -175,6 +194,14 @@ impl OpenAgent {
             next_seq: row.next_seq,
             resource_version: row.resource_version,
             unavailable: row.unavailable,
-        })
+            used: Resources::new(),
+            used_by: PersistentMap::default(),
+            tasks: PersistentMap::default(),
+            executors: PersistentMap::default(),
+        };
+        for executor in executors {
+            agent.add_executor(executor);
+        }
+        Ok(agent)
     }
 }

@@ -6,7 +6,7 @@ use resources::id::{AgentId, OperationId};
 use resources::resource::Resource;
 
 use super::super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
-use super::{RegistrationRefusal, Rejection};
+use super::{FrameworkRefusal, RegistrationRefusal, Rejection, TaskName};
 
 impl Rejection {
     /// The agent that it is about, if it is about one.
@@ -19,12 +19,14 @@ impl Rejection {
             | Self::VolumesNotFound { agent_id, .. }
             | Self::Insufficient { agent_id, .. }
             | Self::SharesRemain { agent_id, .. }
+            | Self::VolumesInUse { agent_id, .. }
             | Self::Overloaded { agent_id, .. }
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => Some(agent_id),
-            Self::DuplicateOperation { .. }
+            Self::Framework { .. }
+            | Self::DuplicateOperation { .. }
             | Self::KeyReused { .. }
             | Self::KeyTableFull { .. }
             | Self::TooLarge { .. }
@@ -43,9 +45,11 @@ impl Rejection {
             Self::VolumeExists { agent_id, role, volume_id, .. } => {
                 format!("volume {role}/{volume_id} on agent {agent_id}")
             }
-            Self::VolumesNotFound { agent_id, volumes, .. } => {
+            Self::VolumesNotFound { agent_id, volumes, .. }
+            | Self::VolumesInUse { agent_id, volumes, .. } => {
                 format!("{} on agent {agent_id}", names(volumes).join(", "))
             }
+            Self::Framework { framework_id, .. } => format!("framework {framework_id}"),
             Self::SharesRemain { agent_id, volume, .. } => {
                 format!("{} on agent {agent_id}", name(volume))
             }
@@ -79,6 +83,8 @@ impl Rejection {
             Self::VolumesNotFound { volumes, .. } => texts(volumes),
             Self::Insufficient { wanted, .. } => texts(wanted),
             Self::SharesRemain { .. } => vec!["0 further shares".to_owned()],
+            Self::VolumesInUse { .. } => vec!["0 tasks that use it".to_owned()],
+            Self::Framework { refusal, .. } => vec![refusal.wanted().to_owned()],
             Self::Overloaded { pending, .. } => {
                 vec![format!("{} unconfirmed orders", pending.saturating_add(1))]
             }
@@ -108,6 +114,9 @@ impl Rejection {
                 texts(available)
             }
             Self::SharesRemain { shares, .. } => vec![format!("{shares} further shares")],
+            Self::VolumesInUse { tasks, .. } => {
+                vec![format!("{} tasks that use it", tasks.len().max(1))]
+            }
             Self::Overloaded { .. } => vec![format!("{PENDING_ORDERS_MAX} unconfirmed orders")],
             Self::Regressed { applied_seq, .. } => vec![format!("order {applied_seq}")],
             Self::VersionMoved { found, .. } => vec![format!("version {found}")],
@@ -123,6 +132,7 @@ impl Rejection {
             Self::NeverGiven { given, .. } => vec![format!("order {given}")],
             Self::Registration(refusal) => refusal.available().into_iter().collect(),
             Self::UnknownAgent { .. }
+            | Self::Framework { .. }
             | Self::Invalid { .. }
             | Self::Diverged { .. }
             | Self::DuplicateOperation { .. }
@@ -131,14 +141,17 @@ impl Rejection {
         }
     }
 
-    /// What stands in the way: ids of operations, names of volumes.
+    /// What stands in the way: ids of operations, names of volumes and of tasks.
     #[must_use]
     pub fn blocked_by(&self) -> Vec<String> {
         match self.root() {
             Self::VolumeExists { existing, .. } => vec![name(existing)],
-            Self::Insufficient { blocked_by, volumes, .. } => {
-                blocked_by.iter().map(operation).chain(names(volumes)).collect()
+            Self::Insufficient { blocked_by, volumes, tasks, .. } => {
+                let objects = blocked_by.iter().map(operation).chain(names(volumes));
+                objects.chain(tasks.iter().map(task)).collect()
             }
+            Self::VolumesInUse { tasks, .. } => tasks.iter().map(task).collect(),
+            Self::Framework { framework_id, .. } => vec![format!("framework {framework_id}")],
             Self::SharesRemain { volume, .. } => vec![name(volume)],
             Self::DuplicateOperation { operation_id } => vec![format!("operation {operation_id}")],
             Self::KeyReused { index, .. } => vec![format!("log entry {index}")],
@@ -181,6 +194,11 @@ impl Rejection {
             {
                 "Name it as it is listed, as a whole: it cannot be divided"
             }
+            Self::Insufficient { tasks, .. } if !tasks.is_empty() => {
+                "Wait until the tasks in the way have ended, or end them"
+            }
+            Self::VolumesInUse { .. } => "End the tasks that use the volume first",
+            Self::Framework { refusal, .. } => refusal.hint(),
             Self::Insufficient { blocked_by, .. } if !blocked_by.is_empty() => {
                 "Ask for less, or wait for the operations in the way and try again if one fails"
             }
@@ -210,6 +228,28 @@ impl Rejection {
             Self::Member { .. } => "Correct the operation that is named",
         };
         text.to_owned()
+    }
+}
+
+impl FrameworkRefusal {
+    const fn wanted(self) -> &'static str {
+        match self {
+            Self::Unknown => "1 subscribed framework",
+            Self::Removed => "a framework that was never removed",
+            Self::PrincipalChanged => "the principal it subscribed with",
+            Self::UserChanged => "the user it subscribed with",
+            Self::CheckpointChanged => "the value of checkpoint it subscribed with",
+        }
+    }
+
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::Unknown => "Subscribe the framework first",
+            Self::Removed => "Subscribe without an id: a removed framework never comes back",
+            Self::PrincipalChanged | Self::UserChanged | Self::CheckpointChanged => {
+                "Leave it as it is, or subscribe as a new framework"
+            }
+        }
     }
 }
 
@@ -262,6 +302,10 @@ impl RegistrationRefusal {
 fn operation(id: &OperationId) -> String {
     let is_place = id.as_str().contains('[');
     if is_place { id.to_string() } else { format!("operation {id}") }
+}
+
+fn task(name: &TaskName) -> String {
+    format!("task {name}")
 }
 
 /// `volume ads/v1`, or the resource as it is when it is no volume.

@@ -14,13 +14,50 @@ pub(super) const DECLARED: &str = "cpus:6;disk:60";
 /// What an operator asks. Roles are `ads` and `web`; amounts are small, so that they meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ask {
-    Reserve { name: &'static str, role: &'static str, amount: i64 },
-    Unreserve { name: &'static str, role: &'static str, amount: i64 },
-    Move { role: &'static str, to: &'static str, amount: i64 },
-    Create { role: &'static str, id: &'static str, size: i64 },
-    Destroy { role: &'static str, id: &'static str, size: i64 },
-    Grow { role: &'static str, id: &'static str, size: i64, by: i64 },
-    Shrink { role: &'static str, id: &'static str, size: i64, by: i64 },
+    Reserve {
+        name: &'static str,
+        role: &'static str,
+        amount: i64,
+    },
+    Unreserve {
+        name: &'static str,
+        role: &'static str,
+        amount: i64,
+    },
+    Move {
+        role: &'static str,
+        to: &'static str,
+        amount: i64,
+    },
+    Create {
+        role: &'static str,
+        id: &'static str,
+        size: i64,
+    },
+    Destroy {
+        role: &'static str,
+        id: &'static str,
+        size: i64,
+    },
+    Grow {
+        role: &'static str,
+        id: &'static str,
+        size: i64,
+        by: i64,
+    },
+    Shrink {
+        role: &'static str,
+        id: &'static str,
+        size: i64,
+        by: i64,
+    },
+    /// A framework's: a task that uses this, alone on its order.
+    Launch {
+        name: &'static str,
+        role: &'static str,
+        id: &'static str,
+        amount: i64,
+    },
 }
 
 impl Ask {
@@ -41,6 +78,9 @@ impl Ask {
             }
             Self::Shrink { role, id, size, by } => {
                 ("shrink", format!("disk:{size}@{role}#{id} by={by}"))
+            }
+            Self::Launch { name, role, id, amount } => {
+                ("launch", super::text(&(name, role, id), *amount))
             }
         }
     }
@@ -95,6 +135,11 @@ fn run(amounts: &mut Amounts, ask: &Ask) -> bool {
                 && by < size
                 && shift(amounts, ("disk", role, id), ("disk", role, ""), by)
         }
+        // What it uses has to be there, a volume as a whole, and stays.
+        Ask::Launch { name, role, id, amount } => {
+            let there = get(amounts, (name, role, id));
+            if id.is_empty() { there >= amount } else { there == amount }
+        }
     }
 }
 
@@ -102,12 +147,16 @@ fn run(amounts: &mut Amounts, ask: &Ask) -> bool {
 pub(super) enum Step {
     /// A call; with several operations a transaction. The key is one of few, so that they meet.
     Ask { asks: Vec<(usize, Ask)>, together: bool, key: Option<u8> },
+    /// A framework launches a task on what it was offered.
+    Launch { agent: usize, ask: Ask },
+    /// One of its tasks ends, and that is acknowledged at once or not.
+    Finish { agent: usize, task: usize, acknowledged: bool },
     /// An agent carries out its next order; a CREATE fails if so.
     CarryOut { agent: usize, fails: bool },
     /// It reports, or repeats a report of `ago` orders before.
     Report { agent: usize, ago: u64 },
     /// It comes back on a new stream, perhaps after a restart.
-    Return { agent: usize, restarts: bool },
+    Return { agent: usize, restarts: bool, loses_tasks: bool },
     /// The state goes through a snapshot.
     Snapshot,
 }
@@ -121,6 +170,16 @@ pub(super) struct Order {
     pub(super) outcome: Option<bool>,
     /// On record.
     pub(super) state: OperationState,
+    /// Of a launch: where its task stands.
+    pub(super) task: TaskStage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TaskStage {
+    Live,
+    /// Ended, and that is not acknowledged.
+    Ended,
+    Forgotten,
 }
 
 #[derive(Debug, Clone)]
@@ -164,10 +223,50 @@ impl AgentModel {
         self.folded(self.orders.len())
     }
 
+    /// What tasks use.
+    pub(super) fn used(&self) -> Amounts {
+        let mut used = Amounts::new();
+        for (_, order) in self.tasks().filter(|(_, order)| order.task == TaskStage::Live) {
+            if let Ask::Launch { name, role, id, amount } = order.ask {
+                *used.entry((name, role, id)).or_default() += amount;
+            }
+        }
+        used
+    }
+
+    /// What nobody uses.
+    fn free(&self) -> Amounts {
+        let mut free = self.total();
+        for (key, amount) in self.used() {
+            *free.entry(key).or_default() -= amount;
+        }
+        assert!(free.values().all(|amount| *amount >= 0), "what is used is there");
+        free.retain(|_, amount| *amount > 0);
+        free
+    }
+
+    /// Launches whose tasks are not forgotten, and their numbers.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = (u64, &Order)> {
+        let numbered = (1..).zip(&self.orders);
+        numbered.filter(|(_, order)| {
+            matches!(order.ask, Ask::Launch { .. }) && order.task != TaskStage::Forgotten
+        })
+    }
+
+    /// Tasks that run there, by the place of their orders.
+    pub(super) fn running(&self) -> Vec<usize> {
+        let running = self.orders.iter().enumerate().filter(|(_, order)| {
+            matches!(order.ask, Ask::Launch { .. })
+                && order.outcome == Some(true)
+                && order.task == TaskStage::Live
+        });
+        running.map(|(at, _)| at).collect()
+    }
+
     fn folded(&self, upto: usize) -> Amounts {
         let mut total = Self::new().held;
         for order in self.orders[..upto].iter().filter(|o| o.state != OperationState::Failed) {
-            assert!(run(&mut total, &order.ask), "what has not failed fits");
+            assert!(run(&mut total, &order.ask), "has not failed and does not fit: {order:?}");
         }
         total
     }
@@ -193,6 +292,9 @@ impl AgentModel {
             {
                 self.orders[at].state = OperationState::Failed;
             }
+        }
+        for order in self.orders.iter_mut().filter(|o| o.state == OperationState::Failed) {
+            order.task = TaskStage::Forgotten;
         }
     }
 }
@@ -245,8 +347,14 @@ impl ReferenceStateMachine for Model {
             6 => (agent(), prop::bool::weighted(0.4))
                 .prop_map(|(agent, fails)| Step::CarryOut { agent, fails }),
             2 => (agent(), 0u64..3).prop_map(|(agent, ago)| Step::Report { agent, ago }),
-            1 => (agent(), any::<bool>())
-                .prop_map(|(agent, restarts)| Step::Return { agent, restarts }),
+            1 => (agent(), any::<bool>(), prop::bool::weighted(0.3)).prop_map(
+                |(agent, restarts, loses_tasks)| Step::Return { agent, restarts, loses_tasks }
+            ),
+            3 => prop::sample::select(model.launches())
+                .prop_map(|(agent, ask)| Step::Launch { agent, ask }),
+            2 => (agent(), 0usize..8, any::<bool>()).prop_map(|(agent, task, acknowledged)| {
+                Step::Finish { agent, task, acknowledged }
+            }),
             1 => Just(Step::Snapshot),
         ]
         .boxed()
@@ -259,16 +367,38 @@ impl ReferenceStateMachine for Model {
             Step::Ask { asks, together, key } => {
                 model.answer = Some(model.keyed(asks, *together, *key));
             }
+            Step::Launch { agent, ask } => {
+                let fits = run(&mut model.agents[*agent].free(), ask);
+                if fits {
+                    let id = format!("1-{}.1", model.steps);
+                    model.agents[*agent].orders.push(Order::new(id, ask.clone(), None));
+                }
+                model.answer =
+                    Some(if fits { Answer::Accepted(Vec::new()) } else { Answer::Rejected(0) });
+            }
+            Step::Finish { agent, task, acknowledged } => {
+                let running = model.agents[*agent].running();
+                if let Some(at) = running.get(*task % running.len().max(1)) {
+                    model.agents[*agent].orders[*at].task =
+                        if *acknowledged { TaskStage::Forgotten } else { TaskStage::Ended };
+                }
+            }
             Step::CarryOut { agent, fails } => model.agents[*agent].carry_out(*fails),
             Step::Report { agent, ago } => {
                 let agent = &mut model.agents[*agent];
                 let upto = agent.carried_out().saturating_sub(usize::try_from(*ago).unwrap());
                 agent.report(upto);
             }
-            Step::Return { agent, restarts } => {
+            Step::Return { agent, restarts, loses_tasks } => {
                 let agent = &mut model.agents[*agent];
                 agent.boots += u64::from(*restarts);
                 agent.report(agent.carried_out());
+                if *loses_tasks {
+                    let confirmed = agent.confirmed;
+                    for order in &mut agent.orders[..confirmed] {
+                        order.task = TaskStage::Forgotten;
+                    }
+                }
             }
             Step::Snapshot => {}
         }
@@ -276,12 +406,31 @@ impl ReferenceStateMachine for Model {
     }
 }
 
+impl Order {
+    fn new(id: String, ask: Ask, transaction: Option<String>) -> Self {
+        let (outcome, state, task) = (None, OperationState::Pending, TaskStage::Live);
+        Self { id, ask, transaction, outcome, state, task }
+    }
+}
+
 impl Model {
+    /// What can be launched; sometimes more than is free.
+    fn launches(&self) -> Vec<(usize, Ask)> {
+        let mut launches = vec![(0, Ask::Launch { name: "cpus", role: "", id: "", amount: 5 })];
+        for (number, agent) in self.agents.iter().enumerate() {
+            for ((name, role, id), there) in agent.free() {
+                let amount = if id.is_empty() { there.min(2) } else { there };
+                launches.push((number, Ask::Launch { name, role, id, amount }));
+            }
+        }
+        launches
+    }
+
     /// What can be done on an agent as it is now.
     fn fitting(&self) -> Vec<(usize, Ask)> {
         let mut fitting = Vec::new();
         for (number, agent) in self.agents.iter().enumerate() {
-            let total = agent.total();
+            let (total, free) = (agent.total(), agent.free());
             let mut asks = vec![
                 Ask::Reserve { name: "disk", role: "ads", amount: 20 },
                 Ask::Reserve { name: "disk", role: "web", amount: 10 },
@@ -303,7 +452,9 @@ impl Model {
             asks.retain(|ask| {
                 let is_empty =
                     matches!(ask, Ask::Destroy { size: 0, .. } | Ask::Grow { size: 0, .. });
-                !is_empty && !ask.is_malformed() && run(&mut total.clone(), ask)
+                // A volume in use is not free, and its name is taken all the same.
+                let fits = run(&mut total.clone(), ask) && run(&mut free.clone(), ask);
+                !is_empty && !ask.is_malformed() && fits
             });
             fitting.extend(asks.into_iter().map(|ask| (number, ask)));
         }
@@ -325,10 +476,12 @@ impl Model {
     }
 
     fn decide(&mut self, asks: &[(usize, Ask)], together: bool) -> Answer {
-        let mut totals: Vec<Amounts> = self.agents.iter().map(AgentModel::total).collect();
+        let both = |agent: &AgentModel| (agent.total(), agent.free());
+        let mut amounts: Vec<(Amounts, Amounts)> = self.agents.iter().map(both).collect();
         let mut ids = Vec::new();
         for (at, (agent, ask)) in asks.iter().enumerate() {
-            if ask.is_malformed() || !run(&mut totals[*agent], ask) {
+            let (total, free) = &mut amounts[*agent];
+            if ask.is_malformed() || !(run(total, ask) && run(free, ask)) {
                 return Answer::Rejected(at);
             }
             ids.push(if together {
@@ -338,13 +491,9 @@ impl Model {
             });
         }
         for ((agent, ask), id) in asks.iter().zip(&ids) {
-            self.agents[*agent].orders.push(Order {
-                id: id.clone(),
-                ask: ask.clone(),
-                transaction: together.then(|| format!("1-{}", self.steps)),
-                outcome: None,
-                state: OperationState::Pending,
-            });
+            let transaction = together.then(|| format!("1-{}", self.steps));
+            let order = Order::new(id.clone(), ask.clone(), transaction);
+            self.agents[*agent].orders.push(order);
         }
         Answer::Accepted(ids)
     }

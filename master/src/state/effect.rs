@@ -1,0 +1,106 @@
+//! What a command asks of the shell of the leader, and what it changed for those who watch.
+//! Next: `rejection.rs`.
+
+use std::fmt;
+
+use resources::id::{
+    AgentId, CheckpointId, ClusterId, FrameworkId, MasterId, OperationId, Seq, TaskId, Term,
+};
+use resources::message::{Instruction, Order};
+use resources::task::TaskState;
+
+use super::notice::Notice;
+use super::operations::{OperationState, describe};
+use super::transactions::{TransactionId, TransactionState};
+
+/// What the shell of the leader does after a command; everything here can be derived from the
+/// state again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Give the agent this order.
+    Order(AgentId, Box<Order>),
+    /// Tell the agent that outcomes up to here are replicated.
+    Acknowledge(AgentId, Seq),
+    /// Ask this of the agent, after the orders before it.
+    Instruct(AgentId, Box<Instruction>),
+    /// Tell the framework.
+    Tell(FrameworkId, Box<Notice>),
+    /// What the agent has, or what of it is free, is not what it was: offers look again.
+    CapacityChanged(AgentId),
+    /// Tell whoever watches.
+    Change(Change),
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Order(agent_id, order) => {
+                write!(f, "order {agent_id} #{} {}", order.seq, describe(&order.operation))
+            }
+            Self::Acknowledge(agent_id, upto) => write!(f, "acknowledge {agent_id} upto {upto}"),
+            Self::Instruct(agent_id, instruction) => write!(f, "instruct {agent_id} {instruction}"),
+            Self::Tell(framework_id, notice) => write!(f, "tell {framework_id} {notice}"),
+            Self::CapacityChanged(agent_id) => write!(f, "capacity of {agent_id} changed"),
+            Self::Change(change) => change.fmt(f),
+        }
+    }
+}
+
+/// Something that changed, for those who watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The cluster has its id.
+    ClusterFormed(ClusterId),
+    /// A leader has announced itself.
+    LeaderAnnounced(MasterId, Term),
+    /// A new agent.
+    AgentAdded(AgentId, CheckpointId),
+    /// An agent came back changed.
+    AgentUpdated(AgentId),
+    /// An agent goes on under another id.
+    AgentSuperseded {
+        /// The id that is gone.
+        old: AgentId,
+        /// The id it has now.
+        new: AgentId,
+    },
+    /// An operation ended.
+    OperationSettled(OperationId, OperationState),
+    /// A transaction stands elsewhere, because one of its operations ended.
+    TransactionMoved(TransactionId, TransactionState),
+    /// A framework is subscribed, for the first time or again.
+    FrameworkSubscribed(FrameworkId),
+    /// A framework says other things of itself.
+    FrameworkUpdated(FrameworkId),
+    /// A framework's stream ended.
+    FrameworkDisconnected(FrameworkId),
+    /// A framework is no more.
+    FrameworkRemoved(FrameworkId),
+    /// A task is launched.
+    TaskAdded(FrameworkId, TaskId),
+    /// A task stands elsewhere.
+    TaskMoved(FrameworkId, TaskId, TaskState),
+    /// An operator must look.
+    AlarmRaised(String),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClusterFormed(id) => write!(f, "cluster {id} formed"),
+            Self::LeaderAnnounced(id, term) => write!(f, "master {id} leads term {term}"),
+            Self::AgentAdded(id, checkpoint) => write!(f, "agent {id} added for {checkpoint}"),
+            Self::AgentUpdated(id) => write!(f, "agent {id} updated"),
+            Self::AgentSuperseded { old, new } => write!(f, "agent {old} goes on as {new}"),
+            Self::OperationSettled(id, state) => write!(f, "operation {id} {state}"),
+            Self::TransactionMoved(id, state) => write!(f, "transaction {id} {state}"),
+            Self::FrameworkSubscribed(id) => write!(f, "framework {id} subscribed"),
+            Self::FrameworkUpdated(id) => write!(f, "framework {id} updated"),
+            Self::FrameworkDisconnected(id) => write!(f, "framework {id} disconnected"),
+            Self::FrameworkRemoved(id) => write!(f, "framework {id} removed"),
+            Self::TaskAdded(framework, task) => write!(f, "task {framework}/{task} added"),
+            Self::TaskMoved(framework, task, state) => write!(f, "task {framework}/{task} {state}"),
+            Self::AlarmRaised(text) => write!(f, "ALARM {text}"),
+        }
+    }
+}

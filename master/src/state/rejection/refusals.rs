@@ -1,0 +1,101 @@
+//! Why an agent or a framework may not come in, or may not say of itself what it says. Must not
+//! know of status codes. Next: `help.rs`.
+
+use resources::id::{ClusterId, Seq};
+use resources::message::Retry;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Why a framework may not do what it asks (spec §4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Error)]
+pub enum FrameworkRefusal {
+    /// There is none of this id.
+    #[error("Framework cannot be found")]
+    Unknown,
+    /// There was one, and it is gone for good.
+    #[error("Framework has been removed")]
+    Removed,
+    /// It says that it is another's.
+    #[error("Changing framework's principal is not allowed.")]
+    PrincipalChanged,
+    /// It says that its tasks run as another user.
+    #[error("Changing framework's user is not allowed.")]
+    UserChanged,
+    /// It says otherwise whether its tasks outlive their agent's process.
+    #[error("Changing framework's checkpoint is not allowed.")]
+    CheckpointChanged,
+}
+
+/// Why an agent may not register.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
+pub enum RegistrationRefusal {
+    /// The cluster has no id yet.
+    #[error("the cluster is not formed yet")]
+    NoCluster,
+    /// Its work directory belongs to another cluster.
+    #[error("the agent belongs to cluster '{theirs}', this is '{ours}'")]
+    OtherCluster {
+        /// Its cluster.
+        theirs: ClusterId,
+        /// This cluster.
+        ours: ClusterId,
+    },
+    /// It has obeyed a higher incarnation than this log knows.
+    #[error("the agent has obeyed incarnation {theirs}, this is {ours}")]
+    NewerIncarnation {
+        /// What it obeyed.
+        theirs: u64,
+        /// Ours.
+        ours: u64,
+    },
+    /// It has carried out orders that this log never gave.
+    #[error("the agent is at order {applied_seq}, last given {given}")]
+    AheadOfLog {
+        /// Where it stands.
+        applied_seq: Seq,
+        /// The last one given.
+        given: Seq,
+    },
+    /// What it declares cannot come from a command line.
+    #[error("{resource} cannot be declared by an agent")]
+    NotDeclarable {
+        /// The resource.
+        resource: String,
+    },
+    /// A new agent's digest is not that of what it declares.
+    #[error("the agent's digest is not that of the resources it declares")]
+    OtherDigest,
+    /// Its reservations and volumes do not fit what it declares now.
+    #[error("{reason}")]
+    Incompatible {
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+impl RegistrationRefusal {
+    /// Whether the agent should come again or exit.
+    #[must_use]
+    pub const fn retry(&self) -> Retry {
+        match self {
+            Self::NoCluster | Self::AheadOfLog { .. } | Self::NewerIncarnation { .. } => {
+                Retry::Later
+            }
+            Self::OtherCluster { .. }
+            | Self::NotDeclarable { .. }
+            | Self::OtherDigest
+            | Self::Incompatible { .. } => Retry::Never,
+        }
+    }
+    /// Whether this can only happen when data was lost: an operator must look.
+    #[must_use]
+    pub const fn is_alarming(&self) -> bool {
+        match self {
+            Self::AheadOfLog { .. } | Self::NewerIncarnation { .. } | Self::OtherDigest => true,
+            Self::NoCluster
+            | Self::OtherCluster { .. }
+            | Self::NotDeclarable { .. }
+            | Self::Incompatible { .. } => false,
+        }
+    }
+}
