@@ -1,7 +1,6 @@
-//! The leader's decisions: a function from (state, event, time) to actions. What the log has
-//! to decide it proposes; what the state can refuse it refuses, once a read barrier has shown
-//! that the state is not an old one. Must not know channels, tasks or consensus.
-//! Next: `sessions.rs`.
+//! The leader's decisions: a function from (state, event, time) to actions. What has to outlive
+//! the leader it proposes; all that it keeps is soft and ends with the term. Must not know
+//! channels, tasks of a runtime, or consensus. Next: `decided.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -13,80 +12,140 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use resources::id::{AgentId, OperationId, Term};
-use resources::message::{AgentMessage, Order};
+use resources::id::{FrameworkId, OfferId, OperationId, Term};
+use resources::message::AgentMessage;
+use resources::task::StatusUpdate;
 use resources::time::Timestamp;
 
-use super::event::{
-    Accepted, Action, CallId, Event, Granted, NotSettled, Origin, Proposal, ProposeFailure,
-    Refusal, Request, SessionViews, TransactionAccepted, WaiterId,
-};
+use super::calls::Parked;
+use super::counts::Counts;
+use super::event::{Action, Event, Origin, Proposal, SessionId, SessionViews, WaiterId};
+use super::feedback::Repeats;
+use super::frameworks::{Frameworks, Later};
+use super::offers::Offers;
+use super::request::NotSettled;
+use super::scheduler::{Offer, SchedulerEvent};
 pub use super::sessions::Pings;
-use super::sessions::Sessions;
+use super::sessions::{Heard, Sessions};
+use super::tasks::{Tasks, Way, way};
 use crate::state::State;
-use crate::state::command::{Change, Effect, Response};
-use crate::state::rejection::Rejection;
+use crate::state::command::Notice;
 
-/// Calls that may wait for a read barrier.
-const PARKED_CALLS_MAX: usize = 16_384;
 /// When a caller beyond a limit shall come again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What does not change while a master runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How agents are pinged.
+    pub pings: Pings,
+    /// How resources are allocated.
+    pub allocator: crate::allocator::Settings,
+    /// Time after which an unused offer is taken back; none for never.
+    pub offer_timeout: Option<Duration>,
+    /// Least time that frameworks get to come back to a new leader.
+    pub agent_reregister_timeout: Duration,
+}
 
 /// The leader's soft state. Outside of a term it only refuses.
 #[derive(Debug)]
 pub struct Core {
-    term: Option<Term>,
-    sessions: Sessions,
-    parked: Parked,
-    waiters: BTreeMap<OperationId, Vec<WaiterId>>,
+    office: Option<Office>,
+    pub(super) sessions: Sessions,
+    pub(super) frameworks: Frameworks,
+    pub(super) offers: Offers,
+    pub(super) tasks: Tasks,
+    pub(super) repeats: Repeats,
+    pub(super) parked: Parked,
+    pub(super) waiters: BTreeMap<OperationId, Vec<WaiterId>>,
+    pub(super) counts: Counts,
 }
 
-/// Calls that the state would refuse, until a read barrier shows that it is no old state.
-#[derive(Debug, Default)]
-struct Parked {
-    /// Came before the running barrier began.
-    covered: Vec<(CallId, Box<Request>)>,
-    /// Came since: the next barrier is theirs.
-    waiting: Vec<(CallId, Box<Request>)>,
-    is_running: bool,
+/// The term that this master serves.
+#[derive(Debug)]
+struct Office {
+    term: Term,
+    /// Cluster time and wall time of its beginning.
+    clock: Timestamp,
+    wall: Timestamp,
 }
 
 impl Core {
     /// A master that does not lead.
     #[must_use]
-    pub const fn new(pings: Pings) -> Self {
+    pub fn new(settings: Settings) -> Self {
         Self {
-            term: None,
-            sessions: Sessions::new(pings),
-            parked: Parked { covered: Vec::new(), waiting: Vec::new(), is_running: false },
+            office: None,
+            sessions: Sessions::new(settings.pings),
+            frameworks: Frameworks::new(settings.agent_reregister_timeout),
+            offers: Offers::new(settings.allocator, settings.offer_timeout),
+            tasks: Tasks::default(),
+            repeats: Repeats::default(),
+            parked: Parked::new(),
             waiters: BTreeMap::new(),
+            counts: Counts::default(),
         }
     }
 
     /// The term that this master serves, if it leads.
     #[must_use]
-    pub const fn term(&self) -> Option<Term> {
-        self.term
+    pub fn term(&self) -> Option<Term> {
+        self.office.as_ref().map(|office| office.term)
     }
-
     /// Live sessions by agent, and who came back under this leader.
     #[must_use]
     pub fn session_views(&self) -> SessionViews {
         self.sessions.views()
     }
-
     /// Moves with every change of [`Core::session_views`].
     #[must_use]
     pub const fn sessions_revision(&self) -> u64 {
         self.sessions.revision()
     }
+    /// Outstanding offers by id.
+    #[must_use]
+    pub fn find_offers(&self, ids: &[OfferId]) -> Vec<Option<Offer>> {
+        self.offers.find(ids)
+    }
+    /// All outstanding offers, oldest first.
+    #[must_use]
+    pub fn outstanding_offers(&self) -> Vec<Offer> {
+        self.offers.all()
+    }
+    /// What was done since this process began.
+    #[must_use]
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+    /// Whether a new leader still takes in what it will allocate: it wants the next event soon.
+    #[must_use]
+    pub fn is_rebuilding(&self) -> bool {
+        self.offers.is_rebuilding()
+    }
+
+    /// Wall time, for statuses that the leader makes itself.
+    pub(super) fn wall(&self, now: Timestamp) -> Timestamp {
+        let office = self.office.as_ref();
+        office.map_or(now, |office| office.wall + now.since(office.clock))
+    }
 
     /// Takes one event and says what to do about it.
     pub fn step(&mut self, state: &State, event: Event, now: Timestamp) -> Vec<Action> {
+        let by_log = matches!(&event, Event::Decided { origin: Origin::Session(_), .. });
+        let mut actions = self.take(state, event, now);
+        actions.extend(self.follow_sessions(state, by_log));
+        actions
+    }
+
+    fn take(&mut self, state: &State, event: Event, now: Timestamp) -> Vec<Action> {
         match event {
-            Event::OfficeTaken { term } => self.take_office(state, term),
+            Event::OfficeTaken { term, wall } => {
+                self.take_office(state, Office { term, wall, clock: now })
+            }
             Event::OfficeLost => self.lose_office(),
-            Event::CallArrived { call_id, request } => self.call_arrived(state, call_id, request),
+            Event::CallArrived { call_id, request } => {
+                self.call_arrived(state, (call_id, request), now)
+            }
             Event::WaitArrived { waiter_id, operation_id } => {
                 self.wait_arrived(state, waiter_id, operation_id)
             }
@@ -95,44 +154,43 @@ impl Core {
                 Vec::new()
             }
             Event::Decided { origin, response } => self.decided(state, (origin, response), now),
-            Event::Undecided { origin, failure } => self.undecided(origin, failure),
-            Event::Applied { effects } => self.applied(state, effects),
-            Event::BarrierEnded { passed } => self.barrier_ended(state, passed),
+            Event::Undecided { origin, failure } => self.undecided(state, origin, failure),
+            Event::Applied { effects } => self.applied(state, effects, now),
+            Event::BarrierEnded { passed } => self.barrier_ended(state, passed, now),
             Event::SessionOpened { session_id, principal, address } => {
-                if self.term.is_none() {
+                if self.office.is_none() {
                     return vec![Action::Close(session_id)];
                 }
                 self.sessions.opened(session_id, principal, address);
                 Vec::new()
             }
-            Event::SessionSpoke { session_id, message } => match (self.term, message) {
-                (None, _) => vec![Action::Close(session_id)],
-                (Some(term), AgentMessage::Register(registration)) => {
-                    self.sessions.registering(state, term, (session_id, registration), now)
-                }
-                (Some(_), message) => self.sessions.spoke(state, session_id, message),
-            },
+            Event::SessionSpoke { session_id, message } => {
+                self.session_spoke(state, (session_id, message), now)
+            }
             Event::SessionClosed { session_id } => {
                 self.sessions.closed(session_id);
                 Vec::new()
             }
-            Event::InboxDrained => {
-                let mut actions = self.sessions.flush_reports();
-                actions.extend(self.start_barrier());
-                actions
+            Event::SubscribeArrived { ask_id, subscribing } => {
+                self.subscribe_arrived(ask_id, subscribing)
             }
-            Event::Ticked { has_quorum: true } => {
-                self.sessions.retry_reports();
-                self.sessions.ping(now)
+            Event::AskArrived { ask_id, call } => self.ask_arrived(state, (ask_id, call), now),
+            Event::TeardownArrived { ask_id, principal, source, framework_id } => {
+                self.teardown_arrived(ask_id, (principal, source), framework_id)
             }
-            // An agent must not take orders for granted from a leader that may be deposed.
-            Event::Ticked { has_quorum: false } => self.sessions.close_all(),
+            Event::StreamEnded { stream_id } => self.stream_ended(&stream_id),
+            Event::InboxDrained => self.inbox_drained(state),
+            Event::Ticked { .. } if self.office.is_none() => Vec::new(),
+            Event::Ticked { has_quorum: true } => self.ticked(state, now),
+            Event::Ticked { has_quorum: false } => self.quorum_lost(),
         }
     }
 
-    fn take_office(&mut self, state: &State, term: Term) -> Vec<Action> {
+    fn take_office(&mut self, state: &State, office: Office) -> Vec<Action> {
         let mut actions = self.lose_office();
-        self.term = Some(term);
+        self.offers.take_office(state, office.term, office.clock);
+        self.frameworks.inherit(state);
+        self.office = Some(office);
         if state.cluster_id().is_none() {
             actions.push(Action::Propose(Origin::Nobody, Proposal::FormCluster));
         }
@@ -143,207 +201,192 @@ impl Core {
     /// Everything soft ends with the term. Proposals in flight are answered when their outcome
     /// is known.
     fn lose_office(&mut self) -> Vec<Action> {
-        self.term = None;
+        self.office = None;
         let mut actions = self.sessions.close_all();
         self.sessions.forget_returned();
-        let parked = std::mem::take(&mut self.parked);
-        // A barrier that is still running belongs to nobody now, but its end will be told.
-        self.parked.is_running = parked.is_running;
-        let not_leader = || Err(Refusal::Propose(ProposeFailure::NotLeader));
-        let calls = parked.covered.into_iter().chain(parked.waiting);
-        actions.extend(calls.map(|(call_id, _)| Action::Answer(call_id, not_leader())));
+        actions.extend(self.frameworks.forget());
+        self.offers.forget();
+        self.tasks = Tasks::default();
+        self.repeats = Repeats::default();
+        self.counts.by_framework.clear();
+        actions.extend(self.parked.forget());
         let waiters = std::mem::take(&mut self.waiters).into_values().flatten();
         actions.extend(
             waiters.map(|id| Action::AnswerWait(id, Box::new(Err(NotSettled::LeadershipLost)))),
         );
         actions
     }
-}
 
-/// Calls.
-impl Core {
-    fn call_arrived(
-        &mut self,
-        state: &State,
-        call_id: CallId,
-        request: Box<Request>,
-    ) -> Vec<Action> {
-        if self.term.is_none() {
-            let refusal = Refusal::Propose(ProposeFailure::NotLeader);
-            return vec![Action::Answer(call_id, Err(refusal))];
+    /// Nobody must take orders or offers for granted from a leader that may be deposed.
+    fn quorum_lost(&mut self) -> Vec<Action> {
+        let mut actions = self.sessions.close_all();
+        let connected: Vec<FrameworkId> = self.frameworks.connected().cloned().collect();
+        actions.extend(self.frameworks.end_all());
+        for framework_id in connected {
+            self.offers.framework_went(&framework_id);
+            self.repeats.forget(&framework_id);
         }
-        // What its key knows is in the log: no look at the state may answer it, only bad form.
-        let decided_by_log = if request.is_keyed() {
-            let form = request.asked().check_form();
-            if let Err(rejection) = form {
-                return vec![Action::Answer(call_id, Err(Refusal::Rejected(rejection)))];
-            }
-            true
-        } else {
-            refusal(state, &request).is_none()
-        };
-        if decided_by_log {
-            return vec![Action::Propose(Origin::Call(call_id), Proposal::Request(request))];
-        }
-        if self.parked.waiting.len() >= PARKED_CALLS_MAX {
-            let failure = ProposeFailure::Overloaded { retry_after: RETRY_AFTER };
-            return vec![Action::Answer(call_id, Err(Refusal::Propose(failure)))];
-        }
-        self.parked.waiting.push((call_id, request));
-        Vec::new()
+        actions
     }
 
-    fn start_barrier(&mut self) -> Option<Action> {
-        if self.parked.is_running || self.parked.waiting.is_empty() {
-            return None;
+    fn inbox_drained(&mut self, state: &State) -> Vec<Action> {
+        if self.office.is_none() {
+            return self.start_barrier().into_iter().collect();
         }
-        self.parked.is_running = true;
-        self.parked.covered = std::mem::take(&mut self.parked.waiting);
-        Some(Action::StartBarrier)
-    }
-
-    fn barrier_ended(&mut self, state: &State, passed: bool) -> Vec<Action> {
-        self.parked.is_running = false;
-        let covered = std::mem::take(&mut self.parked.covered);
-        let decide = |(call_id, request): (CallId, Box<Request>)| {
-            if !passed {
-                let refusal = Refusal::Propose(ProposeFailure::NoLeader);
-                return Action::Answer(call_id, Err(refusal));
-            }
-            match refusal(state, &request) {
-                None => Action::Propose(Origin::Call(call_id), Proposal::Request(request)),
-                Some(rejection) => Action::Answer(call_id, Err(Refusal::Rejected(rejection))),
-            }
-        };
-        let mut actions: Vec<Action> = covered.into_iter().map(decide).collect();
+        let mut actions = self.sessions.flush_reports();
+        actions.extend(self.tasks.flush());
+        actions.extend(self.frameworks.depart(state));
+        self.offers.rebuild(state);
         actions.extend(self.start_barrier());
         actions
     }
 
-    fn decided(
-        &mut self,
-        state: &State,
-        (origin, response): (Origin, Response),
-        now: Timestamp,
-    ) -> Vec<Action> {
-        match (origin, response) {
-            (Origin::Nobody, _) => Vec::new(),
-            (Origin::Session(id), response) => self.sessions.registered(state, id, response, now),
-            (Origin::Report(agent_id), response) => {
-                self.sessions.report_decided(state, &agent_id, &response);
-                Vec::new()
-            }
-            (
-                Origin::Call(call_id),
-                Response::Accepted { operation_id, agent_id: _, resource_version },
-            ) => {
-                let accepted = Accepted { operation_id, resource_version };
-                vec![Action::Answer(call_id, Ok(Granted::Operation(accepted)))]
-            }
-            (
-                Origin::Call(call_id),
-                Response::Transacted { transaction_id, operation_ids, versions },
-            ) => {
-                let accepted = TransactionAccepted { transaction_id, operation_ids, versions };
-                vec![Action::Answer(call_id, Ok(Granted::Transaction(accepted)))]
-            }
-            (Origin::Call(call_id), Response::Rejected(rejection)) => {
-                vec![Action::Answer(call_id, Err(Refusal::Rejected(rejection)))]
-            }
-            (Origin::Call(_), Response::Done | Response::Registered { .. }) => {
-                unreachable!("a request is accepted or rejected")
+    fn ticked(&mut self, state: &State, now: Timestamp) -> Vec<Action> {
+        self.sessions.retry_reports();
+        self.tasks.retry();
+        let mut actions = self.sessions.ping(now);
+        actions.extend(self.frameworks.beat(now));
+        actions.extend(self.frameworks.tick(state, now));
+        let expired = self.offers.expired(now);
+        actions.extend(self.rescinded(expired));
+        if self.offers.is_run_due(now) {
+            let voided = self.offers.tell(state);
+            actions.extend(self.rescinded(voided));
+            actions.extend(self.make_offers(state, now));
+        }
+        for (framework_id, own_id) in self.repeats.due(now) {
+            self.repeats.taken(&framework_id, &own_id);
+            if let Some(stream) = self.frameworks.stream_mut(&framework_id) {
+                stream.backlog.extend([Later::Feedback(own_id)]);
             }
         }
-    }
-
-    fn undecided(&mut self, origin: Origin, failure: ProposeFailure) -> Vec<Action> {
-        match origin {
-            Origin::Nobody => Vec::new(),
-            Origin::Session(id) => self.sessions.unregistered(id),
-            Origin::Report(agent_id) => {
-                self.sessions.report_undecided(&agent_id);
-                Vec::new()
+        let connected: Vec<FrameworkId> = self.frameworks.connected().cloned().collect();
+        for framework_id in connected {
+            if let Some(stream) = self.frameworks.stream_mut(&framework_id) {
+                stream.backlog.refill();
             }
-            Origin::Call(call_id) => {
-                vec![Action::Answer(call_id, Err(Refusal::Propose(failure)))]
-            }
+            actions.extend(self.say_backlog(state, &framework_id, now));
         }
-    }
-}
-
-/// Applied entries, and those who wait for them.
-impl Core {
-    fn applied(&mut self, state: &State, effects: Vec<Effect>) -> Vec<Action> {
-        if self.term.is_none() {
-            return Vec::new();
-        }
-        let mut orders: BTreeMap<AgentId, Vec<Order>> = BTreeMap::new();
-        let mut actions = Vec::new();
-        for effect in effects {
-            match effect {
-                Effect::Order(agent_id, order) => orders.entry(agent_id).or_default().push(*order),
-                Effect::Acknowledge(agent_id, upto) => {
-                    actions.extend(self.sessions.acknowledge(&agent_id, upto));
-                }
-                Effect::Change(Change::OperationSettled(operation_id, _)) => {
-                    actions.extend(self.settled(state, &operation_id));
-                }
-                Effect::Change(Change::AgentSuperseded { old, new: _ }) => {
-                    actions.extend(self.sessions.superseded(&old));
-                }
-                Effect::Change(
-                    Change::ClusterFormed(_)
-                    | Change::LeaderAnnounced(..)
-                    | Change::AgentAdded(..)
-                    | Change::AgentUpdated(_)
-                    | Change::TransactionMoved(..)
-                    | Change::AlarmRaised(_),
-                ) => {}
-            }
-        }
-        actions.extend(self.sessions.orders(state, orders));
         actions
     }
 
-    fn wait_arrived(
-        &mut self,
-        state: &State,
-        waiter_id: WaiterId,
-        operation_id: OperationId,
-    ) -> Vec<Action> {
-        let answer = match state.operation(&operation_id) {
-            Some(record) if record.is_settled() => Ok(record.clone()),
-            _ if self.term.is_none() => Err(NotSettled::LeadershipLost),
-            None => Err(NotSettled::UnknownOperation),
-            Some(_) => {
-                self.waiters.entry(operation_id).or_default().push(waiter_id);
-                return Vec::new();
-            }
-        };
-        vec![Action::AnswerWait(waiter_id, Box::new(answer))]
+    fn make_offers(&mut self, state: &State, now: Timestamp) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (framework_id, offers) in self.offers.run(state, now) {
+            let Some(stream) = self.frameworks.stream(&framework_id) else {
+                self.offers.framework_lost(&framework_id);
+                continue;
+            };
+            let sent = offers.len() as u64;
+            self.counts.offers.sent += sent;
+            self.counts.by_framework.entry(framework_id).or_default().sent += sent;
+            actions.push(stream.say(SchedulerEvent::Offers(offers)));
+        }
+        actions
     }
 
-    fn wait_ended(&mut self, waiter_id: WaiterId, operation_id: &OperationId) {
-        if let Some(waiters) = self.waiters.get_mut(operation_id) {
-            waiters.retain(|waiter| *waiter != waiter_id);
-            if waiters.is_empty() {
-                self.waiters.remove(operation_id);
+    /// Offers were taken back: their frameworks hear of it.
+    pub(super) fn rescinded(&mut self, offers: Vec<Offer>) -> Vec<Action> {
+        let mut actions = Vec::with_capacity(offers.len());
+        for offer in offers {
+            let Some(stream) = self.frameworks.stream(&offer.framework_id) else { continue };
+            self.counts.offers.rescinded += 1;
+            let own = self.counts.by_framework.entry(offer.framework_id).or_default();
+            own.rescinded += 1;
+            actions.push(stream.say(SchedulerEvent::Rescind(offer.offer_id)));
+        }
+        actions
+    }
+
+    /// Tells a framework, if it is there. What it has to acknowledge is kept until it has.
+    pub(super) fn tell(
+        &mut self,
+        framework_id: &FrameworkId,
+        notice: Notice,
+        now: Timestamp,
+    ) -> Option<Action> {
+        if let Notice::Task(status) = &notice {
+            self.tasks.remember(framework_id, status);
+        }
+        let stream = self.frameworks.stream(framework_id)?;
+        if let Notice::Operation(status) = &notice
+            && status.uuid.is_some()
+        {
+            self.repeats.said(framework_id, &status.own_id, now);
+        }
+        Some(stream.notice(notice))
+    }
+}
+
+/// Agents.
+impl Core {
+    fn session_spoke(
+        &mut self,
+        state: &State,
+        (session_id, message): (SessionId, AgentMessage),
+        now: Timestamp,
+    ) -> Vec<Action> {
+        let Some(term) = self.term() else { return vec![Action::Close(session_id)] };
+        if let AgentMessage::Register(registration) = message {
+            return self.sessions.registering(state, term, (session_id, registration), now);
+        }
+        match self.sessions.spoke(state, session_id, message) {
+            Heard::Done(actions) => actions,
+            Heard::Statuses(agent_id, updates) => {
+                let ways =
+                    updates.into_iter().map(|update| (way(state, &agent_id, &update), update));
+                let ways: Vec<(Way, StatusUpdate)> = ways.collect();
+                let mut actions = Vec::new();
+                for (way, update) in ways {
+                    self.counts.status_updates += 1;
+                    match way {
+                        Way::Log => self.tasks.report(&agent_id, update),
+                        Way::Forward => {
+                            let StatusUpdate { framework_id, status, latest: _ } = update;
+                            actions.extend(self.tell(&framework_id, Notice::Task(status), now));
+                        }
+                        Way::Nowhere(asked) => {
+                            let asked = asked.into_iter();
+                            actions.extend(
+                                asked.filter_map(|one| self.sessions.instruct(&agent_id, one)),
+                            );
+                        }
+                    }
+                }
+                actions
+            }
+            Heard::Exited(agent_id, exited) => {
+                self.tasks.exited(&agent_id, exited);
+                Vec::new()
+            }
+            Heard::Words { agent_id, executor, data } => {
+                let stream = self.frameworks.stream(&executor.framework_id);
+                let said = stream
+                    .map(|stream| stream.say(SchedulerEvent::Message { agent_id, executor, data }));
+                said.into_iter().collect()
             }
         }
     }
 
-    fn settled(&mut self, state: &State, operation_id: &OperationId) -> Vec<Action> {
-        let waiters = self.waiters.remove(operation_id).unwrap_or_default();
-        let record = state.operation(operation_id);
-        let answer = record.cloned().ok_or(NotSettled::UnknownOperation);
-        let tell = |id| Action::AnswerWait(id, Box::new(answer.clone()));
-        waiters.into_iter().map(tell).collect()
+    /// Agents that came or went are offered or not from now on; who came is asked what stands
+    /// against it in the state, after its orders.
+    fn follow_sessions(&mut self, state: &State, by_log: bool) -> Vec<Action> {
+        let moved = self.sessions.take_moved();
+        let mut actions = Vec::new();
+        if self.office.is_none() {
+            return actions;
+        }
+        for agent_id in moved {
+            let is_live = self.sessions.is_live(&agent_id);
+            let voided = self.offers.agent_changed(state, &agent_id, is_live);
+            actions.extend(self.rescinded(voided));
+            if is_live {
+                self.counts.agents_registered += u64::from(by_log);
+                self.counts.agents_reregistered += u64::from(!by_log);
+                let asked = state.instructions(&agent_id);
+                actions.extend(asked.filter_map(|one| self.sessions.instruct(&agent_id, one)));
+            }
+        }
+        actions
     }
-}
-
-/// What the state says against a request. A fault is for the log to find: it raises the alarm.
-fn refusal(state: &State, request: &Request) -> Option<Rejection> {
-    let rejection = state.check(&request.asked()).err()?;
-    let is_fault = matches!(rejection.root(), Rejection::Fault { .. });
-    (!is_fault).then_some(rejection)
 }

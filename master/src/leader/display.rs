@@ -5,7 +5,9 @@ use std::fmt;
 
 use resources::message::{MasterMessage, Order};
 
-use super::event::{Action, Granted, Origin, Proposal, Request};
+use super::event::{Action, Origin, Proposal};
+use super::request::{Granted, Request};
+use super::scheduler::{Offer, SchedulerEvent};
 use crate::state::command::IdempotencyKey;
 use crate::state::operations::describe;
 
@@ -34,7 +36,38 @@ impl fmt::Display for Action {
             }
             Self::Close(session_id) => write!(f, "close {session_id}"),
             Self::StartBarrier => f.write_str("start a read barrier"),
+            Self::AnswerAsk(ask_id, Ok(())) => write!(f, "answer {ask_id} done"),
+            Self::AnswerAsk(ask_id, Err(refusal)) => write!(f, "answer {ask_id} {refusal}"),
+            Self::Say(stream_id, event) => write!(f, "say {stream_id} {event}"),
+            Self::EndStream(stream_id) => write!(f, "end {stream_id}"),
         }
+    }
+}
+
+impl fmt::Display for SchedulerEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subscribed(framework_id, _) => write!(f, "SUBSCRIBED {framework_id}"),
+            Self::Updated(info) => write!(f, "speaks as '{}'", info.name),
+            Self::Heartbeat => f.write_str("HEARTBEAT"),
+            Self::Offers(offers) => {
+                f.write_str("OFFERS")?;
+                offers.iter().try_for_each(|offer| write!(f, " [{offer}]"))
+            }
+            Self::Rescind(offer_id) => write!(f, "RESCIND {offer_id}"),
+            Self::Notice(notice) => notice.fmt(f),
+            Self::Message { agent_id, executor, data } => {
+                write!(f, "MESSAGE {agent_id} {executor}, {} bytes", data.as_bytes().len())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offer_id, role, agent_id, resources, .. } = self;
+        write!(f, "{offer_id} of {agent_id} as {role}: {resources}")?;
+        self.executor_ids.iter().try_for_each(|id| write!(f, " executor {id}"))
     }
 }
 
@@ -52,6 +85,7 @@ fn message_line(f: &mut fmt::Formatter<'_>, message: &MasterMessage) -> fmt::Res
         MasterMessage::Acknowledge { upto } => write!(f, "Acknowledge upto {upto}"),
         MasterMessage::SendTotal => f.write_str("SendTotal"),
         MasterMessage::Ping => f.write_str("Ping"),
+        MasterMessage::Instruct(instruction) => write!(f, "Instruct {instruction}"),
     }
 }
 
@@ -61,6 +95,11 @@ impl fmt::Display for Origin {
             Self::Call(call_id) => call_id.fmt(f),
             Self::Session(session_id) => session_id.fmt(f),
             Self::Report(agent_id) => write!(f, "a report of {agent_id}"),
+            Self::Tasks(agent_id) => write!(f, "tasks of {agent_id}"),
+            Self::Subscribe(ask_id) | Self::Ask(ask_id) | Self::Accept(ask_id) => ask_id.fmt(f),
+            Self::Suppress(ask_id, _) => ask_id.fmt(f),
+            Self::Departures => f.write_str("departures"),
+            Self::Removal(framework_id) => write!(f, "the removal of {framework_id}"),
             Self::Nobody => f.write_str("nobody"),
         }
     }
@@ -90,6 +129,8 @@ impl fmt::Display for Proposal {
                     condition(f, transaction.key.as_ref(), transaction.if_versions.values())
                 }
             },
+            Self::Accept { accept, .. } => accept.fmt(f),
+            Self::Plain { kind, .. } => kind.fmt(f),
             Self::Confirm { agent_id, upto, exceptions } => {
                 write!(f, "confirm {agent_id} upto {upto}")?;
                 exceptions.iter().try_for_each(|(seq, why)| write!(f, " {seq}=FAILED({why})"))

@@ -1,5 +1,5 @@
 //! What happens to a leader and what it orders, as data: the vocabulary between the pure core
-//! and its shell. Must not know channels or consensus. Next: `core.rs`.
+//! and its shell. Must not know channels or consensus. Next: `request.rs`, `scheduler.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -10,20 +10,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
 
-use resources::id::{AgentId, OperationId, Principal, Seq, Term};
+use resources::id::{AgentId, FrameworkId, OperationId, Principal, Seq, StreamId, Term};
 use resources::message::{AgentMessage, MasterMessage, Registration};
-use resources::operation::Operation;
 use resources::resource::Resource;
+use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::state::command::{Effect, IdempotencyKey, Response, SourceAddr};
-use crate::state::dry_run::{Asked, Together};
+use super::request::{Granted, NotSettled, ProposeFailure, Refusal, Request};
+use super::scheduler::{SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing};
+use crate::state::accept::Accept;
+use crate::state::command::{CommandKind, Effect, Response, SourceAddr};
 use crate::state::operations::OperationRecord;
-use crate::state::rejection::Rejection;
-use crate::state::transactions::TransactionId;
 
 macro_rules! tickets {
     ($($(#[$doc:meta])* $name:ident $letter:literal;)*) => { $(
@@ -46,179 +44,8 @@ tickets! {
     WaiterId "w";
     /// One stream of one agent; this process only.
     SessionId "s";
-}
-
-/// A mutating call that passed form and authorisation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    /// Who asks.
-    pub principal: Option<Principal>,
-    /// From where.
-    pub source: SourceAddr,
-    /// The caller's own name for it: a repeat is answered and not executed again.
-    pub key: Option<IdempotencyKey>,
-    /// The version of the agent that the caller saw: only then.
-    pub if_version: Option<u64>,
-    /// On which agent.
-    pub agent_id: AgentId,
-    /// What.
-    pub operation: Operation,
-}
-
-/// Several operations, all or none, that passed form and authorisation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transaction {
-    /// Who asks.
-    pub principal: Option<Principal>,
-    /// From where.
-    pub source: SourceAddr,
-    /// The caller's own name for it: a repeat is answered and not executed again.
-    pub key: Option<IdempotencyKey>,
-    /// Versions of agents that the caller saw: only then. Also of agents without an operation.
-    pub if_versions: BTreeMap<AgentId, u64>,
-    /// What, in order.
-    pub operations: Vec<(AgentId, Operation)>,
-}
-
-/// What a caller asks for.
-#[expect(clippy::large_enum_variant, reason = "nearly every request is of the large kind")]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
-    /// One operation.
-    Operate(Call),
-    /// Several, all or none.
-    Transact(Transaction),
-}
-
-/// A call is committed by a quorum and applied here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
-    /// The operation's name.
-    pub operation_id: OperationId,
-    /// The agent's version after it.
-    pub resource_version: u64,
-}
-
-/// A transaction is committed by a quorum and applied here, in one log entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TransactionAccepted {
-    /// Its name.
-    pub transaction_id: TransactionId,
-    /// The names of its operations, in order.
-    pub operation_ids: Vec<OperationId>,
-    /// The versions of its agents after it.
-    pub versions: BTreeMap<AgentId, u64>,
-}
-
-/// What a request came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Granted {
-    /// One operation.
-    Operation(Accepted),
-    /// Several.
-    Transaction(TransactionAccepted),
-}
-
-impl Request {
-    /// The request as the state is asked about it.
-    #[must_use]
-    pub fn asked(&self) -> Asked<'_> {
-        match self {
-            Self::Operate(call) => {
-                let version = call.if_version.map(|version| (call.agent_id.clone(), version));
-                Asked {
-                    principal: call.principal.as_ref(),
-                    if_versions: version.into_iter().collect(),
-                    operations: vec![(&call.agent_id, &call.operation)],
-                    together: Together::No,
-                }
-            }
-            Self::Transact(transaction) => Asked {
-                principal: transaction.principal.as_ref(),
-                if_versions: transaction.if_versions.clone(),
-                operations: transaction.operations.iter().map(|(id, what)| (id, what)).collect(),
-                together: Together::Yes,
-            },
-        }
-    }
-
-    /// Whether its outcome is kept for a repeat.
-    pub(super) const fn is_keyed(&self) -> bool {
-        match self {
-            Self::Operate(call) => call.key.is_some(),
-            Self::Transact(transaction) => transaction.key.is_some(),
-        }
-    }
-}
-
-/// A call is not carried out, or nobody can say.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// The state says no.
-    #[error(transparent)]
-    Rejected(Rejection),
-    /// There was no consensus on it.
-    #[error(transparent)]
-    Propose(ProposeFailure),
-}
-
-impl Refusal {
-    /// Whether the same call may be made again as it is.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match self {
-            Self::Rejected(rejection) => rejection.is_retryable(),
-            Self::Propose(failure) => failure.is_retryable(),
-        }
-    }
-}
-
-/// No consensus on a call.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ProposeFailure {
-    /// Nothing was proposed: another master leads.
-    #[error("this master does not lead")]
-    NotLeader,
-    /// Nothing was proposed: no leader, or no quorum.
-    #[error("no leader elected")]
-    NoLeader,
-    /// Nothing was proposed: too many calls are waiting.
-    #[error("too many calls are waiting")]
-    Overloaded {
-        /// When to come again.
-        retry_after: Duration,
-    },
-    /// It was proposed; whether it will be committed is not known.
-    #[error("the outcome of operation {operation_id} is not known")]
-    Unknown {
-        /// The operation to ask for.
-        operation_id: OperationId,
-    },
-}
-
-impl ProposeFailure {
-    /// Whether nothing was proposed, so that the same call may be made again.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match self {
-            Self::NotLeader | Self::NoLeader | Self::Overloaded { .. } => true,
-            Self::Unknown { .. } => false,
-        }
-    }
-}
-
-/// The end of an operation could not be waited for.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NotSettled {
-    /// Nothing is known of such an operation.
-    #[error("no operation of this id is known")]
-    UnknownOperation,
-    /// It is still pending after the given time.
-    #[error("the operation is still pending")]
-    Timeout,
-    /// This master no longer leads; the operation goes on.
-    #[error("this master no longer leads")]
-    LeadershipLost,
+    /// A call of or about a framework that waits for its answer; this process only.
+    AskId "a";
 }
 
 /// Who is told what a proposal came to.
@@ -230,6 +57,20 @@ pub enum Origin {
     Session(SessionId),
     /// What an agent reported.
     Report(AgentId),
+    /// What an agent said of tasks.
+    Tasks(AgentId),
+    /// A scheduler that subscribes.
+    Subscribe(AskId),
+    /// A scheduler whose call is answered once it is applied.
+    Ask(AskId),
+    /// A scheduler that wants offers for other roles; answered likewise.
+    Suppress(AskId, FrameworkId),
+    /// A scheduler that uses offers.
+    Accept(AskId),
+    /// Frameworks whose streams ended.
+    Departures,
+    /// A framework that was away for too long.
+    Removal(FrameworkId),
     /// Nobody: announcements are made again by the next leader.
     Nobody,
 }
@@ -252,6 +93,24 @@ pub enum Proposal {
     },
     /// Carry out a call or a transaction.
     Request(Box<Request>),
+    /// Use offers, under a fresh name.
+    Accept {
+        /// Authenticated identity of the scheduler.
+        principal: Option<Principal>,
+        /// From where.
+        source: SourceAddr,
+        /// What is accepted.
+        accept: Box<Accept>,
+    },
+    /// A command that needs no name of a leader.
+    Plain {
+        /// Authenticated identity of whoever asked.
+        principal: Option<Principal>,
+        /// From where; none when the leader itself asks.
+        source: Option<SourceAddr>,
+        /// The command.
+        kind: Box<CommandKind>,
+    },
     /// An agent's reports of a tick.
     Confirm {
         /// Who.
@@ -286,6 +145,8 @@ pub enum Event {
     OfficeTaken {
         /// Its term.
         term: Term,
+        /// Wall time, for the statuses that the leader makes itself.
+        wall: Timestamp,
     },
     /// It leads no longer, or is about to stop.
     OfficeLost,
@@ -355,6 +216,36 @@ pub enum Event {
         /// Its ticket.
         session_id: SessionId,
     },
+    /// A scheduler subscribes; its stream is open.
+    SubscribeArrived {
+        /// Its ticket.
+        ask_id: AskId,
+        /// What it says.
+        subscribing: Box<Subscribing>,
+    },
+    /// A scheduler made another call.
+    AskArrived {
+        /// Its ticket.
+        ask_id: AskId,
+        /// The call.
+        call: Box<SchedulerCall>,
+    },
+    /// An operator removes a framework.
+    TeardownArrived {
+        /// Its ticket.
+        ask_id: AskId,
+        /// Who asks.
+        principal: Option<Principal>,
+        /// From where.
+        source: SourceAddr,
+        /// Which.
+        framework_id: FrameworkId,
+    },
+    /// A scheduler's stream ended, or its queue ran over.
+    StreamEnded {
+        /// Its name.
+        stream_id: StreamId,
+    },
     /// Everything that was waiting has been taken in: time to act on it.
     InboxDrained,
     /// Time passed.
@@ -379,13 +270,19 @@ pub enum Action {
     Close(SessionId),
     /// Begin a read barrier.
     StartBarrier,
+    /// Answer a scheduler's call.
+    AnswerAsk(AskId, Result<(), SchedulerRefusal>),
+    /// Say this to a scheduler.
+    Say(StreamId, Box<SchedulerEvent>),
+    /// End a scheduler's stream after what was said.
+    EndStream(StreamId),
 }
 
 /// An agent's live session, as readers see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionView {
     /// When it went live, in the leader's cluster time.
-    pub connected_at: resources::time::Timestamp,
+    pub connected_at: Timestamp,
     /// Where it comes from.
     pub address: SourceAddr,
 }

@@ -1,7 +1,6 @@
 //! What the edges hold of the leader: calls, waits, reads, sessions, and who leads. Must not
 //! decide anything. Next: `mod.rs`, the event loop behind it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,136 +8,49 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use raft::{Node, ProposeError};
-use resources::id::{AgentId, LogIndex, MasterId, OperationId, Principal, Term};
+use resources::id::{FrameworkId, OfferId, OperationId, Principal};
 use resources::message::AgentMessage;
-use resources::time::Timestamp;
-use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::core::RETRY_AFTER;
-use super::event::{
-    Accepted, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, SessionId, SessionView,
-    SessionViews, Transaction, TransactionAccepted,
-};
+use super::counts::Counts;
+use super::event::SessionId;
 use super::outbox::{Fenced, OUTBOX_MESSAGES_MAX};
+use super::request::{
+    Accepted, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, Transaction,
+    TransactionAccepted,
+};
+use super::scheduler::{Offer, SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing};
+use super::view::{Consistency, Leadership, MasterIdentity, PublishedSessions, ReadFailure, View};
+use super::waiting::Subscribed;
 use crate::machine::Replica;
+use crate::state::DryRun;
 use crate::state::command::SourceAddr;
 use crate::state::operations::OperationRecord;
-use crate::state::{Announcement, DryRun, Frozen};
 
 /// Messages that may wait for the event loop; beyond it calls are refused.
 pub(super) const INBOX_MESSAGES_MAX: usize = 8_192;
-
-/// Who leads, as this master's edges may act on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Leadership {
-    /// This master, with everything before its term applied.
-    Leading {
-        /// Its term.
-        term: Term,
-    },
-    /// Another master, heard of within the longest election timeout.
-    Following {
-        /// Which.
-        master_id: MasterId,
-        /// Its public address.
-        advertise: String,
-    },
-    /// Nobody that is known.
-    Unknown,
-}
-
-/// Which master this is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MasterIdentity {
-    /// Its number.
-    pub id: MasterId,
-    /// Its public address.
-    pub advertise: String,
-    /// Wall time of its start, for display.
-    pub started_at: Timestamp,
-}
-
-/// How fresh a read has to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consistency {
-    /// Shows every call that was answered before the read began.
-    Linearizable,
-    /// Whatever this master has applied.
-    Stale,
-}
-
-/// A read that cannot be linearizable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum ReadFailure {
-    /// Another master leads.
-    #[error("this master does not lead")]
-    NotLeader,
-    /// No leader, or no quorum.
-    #[error("no leader elected")]
-    NoLeader,
-}
-
-/// What a read sees.
-#[derive(Debug, Clone)]
-pub struct View {
-    /// The state as of `applied`.
-    pub state: Arc<Frozen>,
-    /// The last entry in it.
-    pub applied: LogIndex,
-    /// The newest term that this master knows.
-    pub term: Term,
-    /// Agents connected to this master; empty unless it leads.
-    pub sessions: Arc<BTreeMap<AgentId, SessionView>>,
-    /// Agents that came back under this leader, connected or not.
-    pub returned: Arc<BTreeSet<AgentId>>,
-    /// Which master answers.
-    pub identity: MasterIdentity,
-    /// Wall time of the last election, for display.
-    pub elected_at: Option<Timestamp>,
-    /// Who leads.
-    pub leadership: Leadership,
-}
-
-impl View {
-    /// Whether the agent has a live session with this master.
-    #[must_use]
-    pub fn is_connected(&self, agent_id: &AgentId) -> bool {
-        self.sessions.contains_key(agent_id)
-    }
-    /// Whether the agent has come back under this leader.
-    #[must_use]
-    pub fn has_returned(&self, agent_id: &AgentId) -> bool {
-        self.returned.contains(agent_id)
-    }
-    /// The last announced leader.
-    #[must_use]
-    pub fn leader(&self) -> Option<&Announcement> {
-        self.state.leader()
-    }
-}
-
-/// The core's session views, shared with every reader.
-#[derive(Debug, Clone, Default)]
-pub(super) struct PublishedSessions {
-    live: Arc<BTreeMap<AgentId, SessionView>>,
-    returned: Arc<BTreeSet<AgentId>>,
-}
-
-impl From<SessionViews> for PublishedSessions {
-    fn from(views: SessionViews) -> Self {
-        Self { live: Arc::new(views.live), returned: Arc::new(views.returned) }
-    }
-}
 
 /// What reaches the event loop.
 pub(super) enum Inbox {
     Call(Box<Request>, oneshot::Sender<Result<Granted, Refusal>>),
     Wait(OperationId, oneshot::Sender<Result<OperationRecord, NotSettled>>),
+    Subscribe(Box<Subscribing>, oneshot::Sender<Subscribed>),
+    Schedule(Box<SchedulerCall>, oneshot::Sender<Result<(), SchedulerRefusal>>),
+    Teardown(Box<Teardown>, oneshot::Sender<Result<(), SchedulerRefusal>>),
+    Offers(Vec<OfferId>, oneshot::Sender<Vec<Option<Offer>>>),
+    AllOffers(oneshot::Sender<Vec<Offer>>),
     Open(Box<Opening>),
     Spoke(SessionId, Box<AgentMessage>),
+}
+
+/// A framework that an operator ends.
+pub(super) struct Teardown {
+    pub(super) framework_id: FrameworkId,
+    pub(super) principal: Option<Principal>,
+    pub(super) source: SourceAddr,
 }
 
 /// A stream that an agent opened.
@@ -182,6 +94,7 @@ pub(super) struct Shared {
     pub(super) inbox: mpsc::Sender<Inbox>,
     pub(super) leadership: watch::Receiver<Leadership>,
     pub(super) sessions: watch::Receiver<PublishedSessions>,
+    pub(super) counts: watch::Receiver<Arc<Counts>>,
     pub(super) identity: MasterIdentity,
     pub(super) shutdown: CancellationToken,
     pub(super) event_loop: Mutex<Option<JoinHandle<()>>>,
@@ -228,22 +141,89 @@ impl Handle {
     }
 
     async fn request(&self, request: Request) -> Result<Granted, Refusal> {
-        let refuse = |failure| Err(Refusal::Propose(failure));
+        let ask = |reply| Inbox::Call(Box::new(request), reply);
+        let answer = self.ask_leader(ask).await;
+        answer.unwrap_or_else(|failure| Err(Refusal::Propose(failure)))
+    }
+
+    /// Asks the loop something that only a leader answers. Never waits for room.
+    async fn ask_leader<A>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<A>) -> Inbox,
+    ) -> Result<A, ProposeFailure> {
         match self.leadership() {
             Leadership::Leading { .. } => {}
-            Leadership::Following { .. } => return refuse(ProposeFailure::NotLeader),
-            Leadership::Unknown => return refuse(ProposeFailure::NoLeader),
+            Leadership::Following { .. } => return Err(ProposeFailure::NotLeader),
+            Leadership::Unknown => return Err(ProposeFailure::NoLeader),
         }
         let (reply, answer) = oneshot::channel();
-        match self.shared.inbox.try_send(Inbox::Call(Box::new(request), reply)) {
+        match self.shared.inbox.try_send(message(reply)) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
-                return refuse(ProposeFailure::Overloaded { retry_after: RETRY_AFTER });
+                return Err(ProposeFailure::Overloaded { retry_after: RETRY_AFTER });
             }
-            Err(mpsc::error::TrySendError::Closed(_)) => return refuse(ProposeFailure::NoLeader),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(ProposeFailure::NoLeader),
         }
         // The loop answers every call that it took in before it ends.
-        answer.await.unwrap_or(Err(Refusal::Propose(ProposeFailure::NoLeader)))
+        answer.await.map_err(|_| ProposeFailure::NoLeader)
+    }
+
+    /// Opens a scheduler's stream, once its subscription is applied. What is wrong with the
+    /// framework itself is said on the stream, which then ends (spec §4.2).
+    ///
+    /// # Errors
+    /// When this master does not lead, or there is no consensus.
+    pub async fn subscribe(
+        &self,
+        subscribing: Subscribing,
+    ) -> Result<mpsc::Receiver<SchedulerEvent>, SchedulerRefusal> {
+        let ask = |reply| Inbox::Subscribe(Box::new(subscribing), reply);
+        let answer = self.ask_leader(ask).await;
+        answer.unwrap_or_else(|failure| Err(SchedulerRefusal::Propose(failure)))
+    }
+
+    /// Takes any other call of a scheduler; returns when what the log must know of it is
+    /// committed and applied.
+    ///
+    /// # Errors
+    /// By rows 10 to 13 of spec §4.1, for an UPDATE_FRAMEWORK that is refused, and when there
+    /// is no consensus.
+    pub async fn schedule(&self, call: SchedulerCall) -> Result<(), SchedulerRefusal> {
+        let ask = |reply| Inbox::Schedule(Box::new(call), reply);
+        let answer = self.ask_leader(ask).await;
+        answer.unwrap_or_else(|failure| Err(SchedulerRefusal::Propose(failure)))
+    }
+
+    /// Removes a framework for an operator, who may; of one that is unknown nothing is left.
+    ///
+    /// # Errors
+    /// When this master does not lead, or there is no consensus.
+    pub async fn teardown(
+        &self,
+        framework_id: FrameworkId,
+        principal: Option<Principal>,
+        source: SourceAddr,
+    ) -> Result<(), SchedulerRefusal> {
+        let teardown = Box::new(Teardown { framework_id, principal, source });
+        let answer = self.ask_leader(|reply| Inbox::Teardown(teardown, reply)).await;
+        answer.unwrap_or_else(|failure| Err(SchedulerRefusal::Propose(failure)))
+    }
+
+    /// Outstanding offers by id. A master that does not lead has none.
+    pub async fn offers(&self, ids: Vec<OfferId>) -> Vec<Option<Offer>> {
+        let nothing = vec![None; ids.len()];
+        self.ask_leader(|reply| Inbox::Offers(ids, reply)).await.unwrap_or(nothing)
+    }
+
+    /// All outstanding offers, oldest first. A master that does not lead has none.
+    pub async fn outstanding_offers(&self) -> Vec<Offer> {
+        self.ask_leader(Inbox::AllOffers).await.unwrap_or_default()
+    }
+
+    /// What this master has done as a leader since its process began.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts::clone(&self.shared.counts.borrow())
     }
 
     /// What a request would change, or every check that it fails, by a linearizable read.

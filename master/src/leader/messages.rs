@@ -43,6 +43,12 @@ fn weight(operation: &Operation) -> usize {
         Operation::Create { volumes } | Operation::Destroy { volumes } => all(volumes),
         Operation::Grow { volume, addition } => resource_weight(volume) + resource_weight(addition),
         Operation::Shrink { volume, subtract: _ } => resource_weight(volume),
+        Operation::Launch(launch) => {
+            let executor = launch.executor.iter().map(|e| (&e.resources, &e.wire));
+            let tasks = launch.tasks.iter().map(|task| (&task.resources, &task.wire));
+            let parts = executor.chain(tasks).map(|(held, wire)| all(held) + wire.as_bytes().len());
+            launch.framework.as_bytes().len() + parts.sum::<usize>()
+        }
     }
 }
 

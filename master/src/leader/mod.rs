@@ -2,60 +2,86 @@
 //! the core act once on it under the apply lock, and carries out what comes back. It must not
 //! decide anything itself, and never waits while it carries out.
 //!
-//! Reading order: `handle.rs` (what the edges hold), `event.rs`, `core.rs`, `sessions.rs`,
-//! `messages.rs`, `display.rs` (all pure), `office.rs`, `propose.rs` (times, ids, batches),
-//! `outbox.rs`, `waiting.rs`.
+//! Reading order: `view.rs` and `handle.rs` (what the edges hold); then the pure part: `event.rs`,
+//! `request.rs` and `scheduler.rs` (the vocabulary), `core.rs`, `decided.rs`, `applied.rs`,
+//! `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`, `answers.rs`, and what they
+//! keep: `sessions.rs`, `frameworks.rs`, `offers.rs`, `tasks.rs`, `feedback.rs`, `counts.rs`;
+//! `messages.rs`, `constraints.rs`, `display.rs`; then the shell: `intake.rs`, `office.rs`,
+//! `propose.rs` (times, ids, batches), `outbox.rs`, `streams.rs`, `waiting.rs`.
 
+mod accepting;
+mod answers;
+mod applied;
+mod calls;
+pub mod constraints;
 pub mod core;
+pub mod counts;
+mod decided;
 mod display;
 pub mod event;
+mod feedback;
+mod frameworks;
 mod handle;
+mod intake;
 mod messages;
+mod offers;
 mod office;
 mod outbox;
 mod propose;
+pub mod request;
+pub mod scheduler;
+mod scheduling;
 mod sessions;
+mod streams;
+mod subscribing;
+mod tasks;
 #[cfg(test)]
 mod tests;
+mod view;
 mod waiting;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use raft::{AppliedBatch, ClusterIdError, Leadership as NodeLeadership, Node, ProposeError};
-use resources::id::{ClusterId, Term};
+use resources::id::{ClusterId, StreamId, Term};
 use resources::message::Fence;
 use resources::time::Timestamp;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use self::core::{Core, Pings};
-pub use self::event::{
-    Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, SessionView, SessionViews,
-    Transaction, TransactionAccepted,
-};
+pub use self::constraints::offer_constraints;
+use self::core::{Core, Pings, Settings};
+pub use self::counts::{Counts, OfferCounts, OperationCounts};
+pub use self::event::{SessionView, SessionViews};
+pub use self::handle::Handle;
 pub(crate) use self::handle::Session;
-pub use self::handle::{Consistency, Handle, Leadership, MasterIdentity, ReadFailure, View};
 pub(crate) use self::outbox::Fenced;
+pub use self::request::{
+    Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, Transaction, TransactionAccepted,
+};
+pub use self::view::{Consistency, Leadership, MasterIdentity, ReadFailure, View};
 
 use self::event::{Action, Event, SessionId};
-use self::handle::{INBOX_MESSAGES_MAX, Inbox, PublishedSessions, Shared};
+use self::handle::{INBOX_MESSAGES_MAX, Inbox, Shared};
+use self::intake::noted;
 use self::outbox::Outboxes;
 use self::propose::{Landed, Proposer};
+use self::streams::Streams;
+use self::view::PublishedSessions;
 use self::waiting::Waiting;
+use crate::allocator;
 use crate::machine::Replica;
 use crate::state::State;
-use crate::state::command::{Change, Effect};
 
 /// How often the loop looks at what moves without an event.
 const TICK: Duration = Duration::from_millis(100);
 /// Messages that the core takes in at once, so that the apply lock is held shortly.
 const DRAINED_MESSAGES_MAX: usize = 1_024;
-/// How long batches in flight are waited for when the loop ends.
-const LANDING: Duration = Duration::from_secs(1);
 /// Turns left to other tasks before a batch is closed: larger batches, fewer fsyncs.
 const GATHERING_TURNS: usize = 2;
 
@@ -70,6 +96,14 @@ pub struct Config {
     pub agent_pings_missed_max: u32,
     /// The longest election timeout: past it without a quorum, streams are ended.
     pub election_timeout_max: Duration,
+    /// How resources are allocated: `--allocation-interval`, `--min-allocatable-resources`,
+    /// `--filter-gpu-resources`, `--whitelist`, and more.
+    pub allocator: allocator::Settings,
+    /// `--offer-timeout`: age at which an unused offer is taken back.
+    pub offer_timeout: Option<Duration>,
+    /// `--agent-reregister-timeout`: least time that frameworks, too, get to come back to a new
+    /// leader.
+    pub agent_reregister_timeout: Duration,
 }
 
 /// The event loop.
@@ -79,6 +113,7 @@ pub struct Leader {
     core: Core,
     proposer: Proposer,
     outboxes: Outboxes,
+    streams: Streams,
     waiting: Waiting,
     raft: watch::Receiver<NodeLeadership>,
     sink: Option<mpsc::UnboundedReceiver<AppliedBatch<Replica>>>,
@@ -90,8 +125,11 @@ pub struct Leader {
     inbox: mpsc::Receiver<Inbox>,
     jobs: JoinSet<Job>,
     readers: JoinSet<SessionId>,
+    /// Each ends when its scheduler's stream does.
+    watchers: JoinSet<StreamId>,
     leadership: watch::Sender<Leadership>,
     sessions: watch::Sender<PublishedSessions>,
+    counts: watch::Sender<Arc<Counts>>,
     shutdown: CancellationToken,
 }
 
@@ -113,16 +151,14 @@ impl Leader {
         let (inbox_sender, inbox) = mpsc::channel(INBOX_MESSAGES_MAX);
         let (leadership, leadership_receiver) = watch::channel(Leadership::Unknown);
         let (sessions, sessions_receiver) = watch::channel(PublishedSessions::default());
+        let (counts, counts_receiver) = watch::channel(Arc::default());
         let shutdown = CancellationToken::new();
-        let pings = Pings {
-            interval: config.agent_ping_timeout,
-            missed_max: config.agent_pings_missed_max,
-        };
         let identity = config.identity.clone();
         let leader = Self {
-            core: Core::new(pings),
+            core: Core::new(settings(&config)),
             proposer: Proposer::new(identity.id, identity.advertise.clone()),
             outboxes: Outboxes::default(),
+            streams: Streams::default(),
             waiting: Waiting::default(),
             raft: node.leadership(),
             sink: None,
@@ -133,8 +169,10 @@ impl Leader {
             inbox,
             jobs: JoinSet::new(),
             readers: JoinSet::new(),
+            watchers: JoinSet::new(),
             leadership,
             sessions,
+            counts,
             shutdown: shutdown.clone(),
             node: node.clone(),
             config,
@@ -145,6 +183,7 @@ impl Leader {
             inbox: inbox_sender,
             leadership: leadership_receiver,
             sessions: sessions_receiver,
+            counts: counts_receiver,
             identity,
             shutdown,
             event_loop: Mutex::new(Some(event_loop)),
@@ -167,12 +206,17 @@ impl Leader {
                 }
                 Some(applied) = next(&mut self.sink) => events.push(noted(applied)),
                 Some(job) = self.jobs.join_next() => self.finished(job, &mut events),
-                Some(reader) = self.readers.join_next() => self.stream_ended(reader, &mut events),
+                Some(reader) = self.readers.join_next() => self.session_ended(reader, &mut events),
+                Some(watcher) = self.watchers.join_next() => {
+                    self.stream_ended(watcher, &mut events);
+                }
                 message = self.inbox.recv() => {
                     let Some(message) = message else { break };
                     self.take_in(message, &mut events);
                 }
                 _ = ticks.tick() => self.ticked(&mut events),
+                // A new leader goes on as soon as nothing else waits.
+                () = tokio::task::yield_now(), if self.core.is_rebuilding() => {}
             }
             self.gather(&mut events).await;
             self.act(events);
@@ -234,7 +278,7 @@ impl Leader {
         match action {
             Action::Propose(origin, proposal) => {
                 match self.proposer.add(origin.clone(), proposal) {
-                    Ok(operation_id) => self.waiting.minted(&origin, operation_id),
+                    Ok(operation_id) => self.waiting.proposed(&origin, operation_id),
                     Err(event) => return Some(*event),
                 }
             }
@@ -249,6 +293,13 @@ impl Leader {
                 }
             }
             Action::Close(session_id) => self.outboxes.close(session_id),
+            Action::AnswerAsk(ask_id, answer) => self.waiting.answer_ask(ask_id, answer),
+            Action::Say(stream_id, event) => {
+                if !self.streams.say(&stream_id, *event) {
+                    return Some(Event::StreamEnded { stream_id });
+                }
+            }
+            Action::EndStream(stream_id) => self.streams.end(&stream_id),
             Action::StartBarrier => {
                 let node = self.node.clone();
                 self.jobs.spawn(async move { Job::Barrier(node.read_barrier().await.map(|_| ())) });
@@ -257,66 +308,18 @@ impl Leader {
         None
     }
 
-    fn take_in(&mut self, message: Inbox, events: &mut Vec<Event>) {
-        match message {
-            Inbox::Call(request, reply) => {
-                let call_id = self.waiting.call(reply);
-                events.push(Event::CallArrived { call_id, request });
-            }
-            Inbox::Wait(operation_id, reply) => {
-                let waiter_id = self.waiting.wait(operation_id.clone(), reply);
-                events.push(Event::WaitArrived { waiter_id, operation_id });
-            }
-            Inbox::Open(opening) => {
-                let handle::Opening { session_id, principal, address, sender, guard, reader } =
-                    *opening;
-                self.outboxes.open(session_id, sender, guard);
-                self.readers.spawn(async move {
-                    reader.await;
-                    session_id
-                });
-                events.push(Event::SessionOpened { session_id, principal, address });
-            }
-            Inbox::Spoke(session_id, message) => {
-                events.push(Event::SessionSpoke { session_id, message: *message });
-            }
-        }
-    }
-
-    fn finished(&mut self, job: Result<Job, JoinError>, events: &mut Vec<Event>) {
-        let job = match job {
-            Ok(job) => job,
-            Err(error) => {
-                tracing::error!(%error, "a task of the leader failed");
-                return;
-            }
-        };
-        match job {
-            Job::Landed(landed) => events.extend(self.proposer.landed(landed)),
-            Job::Barrier(passed) => events.push(Event::BarrierEnded { passed: passed.is_ok() }),
-            Job::Assumed(term, assumed) => self.assumed(term, assumed, events),
-            Job::ClusterIdStored(Ok(())) => {}
-            Job::ClusterIdStored(Err(error)) => {
-                tracing::error!(%error, "the cluster id was not stored");
-            }
-        }
-    }
-
-    fn stream_ended(&mut self, reader: Result<SessionId, JoinError>, events: &mut Vec<Event>) {
-        match reader {
-            Ok(session_id) => {
-                self.outboxes.close(session_id);
-                events.push(Event::SessionClosed { session_id });
-            }
-            Err(error) => tracing::error!(%error, "the reader of an agent's stream failed"),
-        }
-    }
-
     fn ticked(&mut self, events: &mut Vec<Event>) {
         let acknowledged = self.node.status().last_quorum_ack;
         self.has_quorum =
             acknowledged.is_some_and(|since| since <= self.config.election_timeout_max);
         events.extend(self.waiting.sweep());
+        self.counts.send_if_modified(|known| {
+            let is_news = **known != *self.core.counts();
+            if is_news {
+                *known = Arc::new(self.core.counts().clone());
+            }
+            is_news
+        });
         if self.core.term().is_some() {
             events.push(Event::Ticked { has_quorum: self.has_quorum });
         } else {
@@ -342,31 +345,15 @@ impl Leader {
     }
 }
 
-/// The end.
-impl Leader {
-    /// Ends every stream after what was sent, and answers everybody.
-    async fn end(mut self) {
-        self.sink = None;
-        let mut events = vec![Event::OfficeLost];
-        events.extend(self.proposer.lose_office());
-        self.leadership.send_replace(Leadership::Unknown);
-        self.inbox.close();
-        while let Ok(message) = self.inbox.try_recv() {
-            self.take_in(message, &mut events);
-        }
-        self.act(events);
-        let landing = async {
-            while let Some(job) = self.jobs.join_next().await {
-                let mut events = Vec::new();
-                self.finished(job, &mut events);
-                self.act(events);
-            }
-        };
-        if tokio::time::timeout(LANDING, landing).await.is_err() {
-            tracing::warn!("batches were still in flight at the end");
-        }
-        self.waiting.end();
-        self.readers.shutdown().await;
+fn settings(config: &Config) -> Settings {
+    Settings {
+        pings: Pings {
+            interval: config.agent_ping_timeout,
+            missed_max: config.agent_pings_missed_max,
+        },
+        allocator: config.allocator.clone(),
+        offer_timeout: config.offer_timeout,
+        agent_reregister_timeout: config.agent_reregister_timeout,
     }
 }
 
@@ -386,26 +373,4 @@ async fn next<T>(receiver: &mut Option<mpsc::UnboundedReceiver<T>>) -> Option<T>
 fn fence(state: &State, term: Option<Term>) -> Option<Fence> {
     let cluster_id = state.cluster_id()?.clone();
     Some(Fence { cluster_id, incarnation: state.incarnation(), term: term? })
-}
-
-/// The effects of an applied entry, and a line in the log for those that operators look for.
-fn noted(applied: AppliedBatch<Replica>) -> Event {
-    let index = applied.index.0;
-    let effects: Vec<Effect> =
-        applied.outcomes.into_iter().flat_map(|(_, effects)| effects).collect();
-    for effect in &effects {
-        let Effect::Change(change) = effect else { continue };
-        match change {
-            Change::AlarmRaised(_) => tracing::error!(index, "{change}"),
-            Change::OperationSettled(..) | Change::TransactionMoved(..) => {
-                tracing::debug!(index, "{change}");
-            }
-            Change::ClusterFormed(_)
-            | Change::LeaderAnnounced(..)
-            | Change::AgentAdded(..)
-            | Change::AgentUpdated(_)
-            | Change::AgentSuperseded { .. } => tracing::info!(index, "{change}"),
-        }
-    }
-    Event::Applied { effects }
 }

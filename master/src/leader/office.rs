@@ -1,12 +1,18 @@
 //! Taking and losing office: from the node's leadership to the core's term, and on to what the
 //! edges may act on. A term is assumed completely or not at all. Next: `propose.rs`.
 
+use std::time::Duration;
+
 use raft::{Leadership as NodeLeadership, ProposeError};
 use resources::id::Term;
 
 use super::event::Event;
+use super::propose::wall_time;
 use super::{Assumed, Job, Leader, Leadership};
 use crate::machine::Replica;
+
+/// How long batches in flight are waited for when the loop ends.
+const LANDING: Duration = Duration::from_secs(1);
 
 impl Leader {
     pub(super) fn leadership_changed(&mut self, events: &mut Vec<Event>) {
@@ -50,7 +56,7 @@ impl Leader {
                 // A new leader was just acknowledged by a quorum.
                 self.has_quorum = true;
                 self.proposer.take_office(term, clock);
-                events.push(Event::OfficeTaken { term });
+                events.push(Event::OfficeTaken { term, wall: wall_time() });
             }
             Ok(_) => self.assume(),
             Err(error) => {
@@ -95,5 +101,34 @@ impl Leader {
             }
             is_news
         });
+    }
+}
+
+/// The end.
+impl Leader {
+    /// Ends every stream after what was sent, and answers everybody.
+    pub(super) async fn end(mut self) {
+        self.sink = None;
+        let mut events = vec![Event::OfficeLost];
+        events.extend(self.proposer.lose_office());
+        self.leadership.send_replace(Leadership::Unknown);
+        self.inbox.close();
+        while let Ok(message) = self.inbox.try_recv() {
+            self.take_in(message, &mut events);
+        }
+        self.act(events);
+        let landing = async {
+            while let Some(job) = self.jobs.join_next().await {
+                let mut events = Vec::new();
+                self.finished(job, &mut events);
+                self.act(events);
+            }
+        };
+        if tokio::time::timeout(LANDING, landing).await.is_err() {
+            tracing::warn!("batches were still in flight at the end");
+        }
+        self.waiting.end();
+        self.readers.shutdown().await;
+        self.watchers.shutdown().await;
     }
 }

@@ -9,8 +9,9 @@ use tokio_util::sync::DropGuard;
 
 use super::event::SessionId;
 
-/// Messages that may wait for one agent. All orders of a full agent fit.
-pub(crate) const OUTBOX_MESSAGES_MAX: usize = 512;
+/// Messages that may wait for one agent. All orders of a full agent fit, and what is asked about
+/// each of its tasks.
+pub(crate) const OUTBOX_MESSAGES_MAX: usize = 8_192;
 
 /// A message under the fence of its term.
 pub(crate) type Fenced = (Fence, MasterMessage);

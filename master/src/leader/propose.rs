@@ -12,7 +12,8 @@ use resources::time::Timestamp;
 use tokio::time::Instant;
 
 use super::core::RETRY_AFTER;
-use super::event::{Call, Event, Origin, Proposal, ProposeFailure, Request, Transaction};
+use super::event::{Event, Origin, Proposal};
+use super::request::{Call, ProposeFailure, Request, Transaction};
 use crate::machine::Replica;
 use crate::state::codec::encoded_bytes;
 use crate::state::command::{Command, CommandKind, Response, SourceAddr};
@@ -216,6 +217,13 @@ fn stamp(
             let (command, operation_id) = stamp_request(office, *request);
             return (command, Some(operation_id));
         }
+        Proposal::Accept { principal, source, accept } => {
+            let name = fresh_name(office);
+            let kind = CommandKind::Accept { name: name.clone(), accept };
+            let if_versions = BTreeMap::new();
+            return (Command { principal, source, key: None, if_versions, kind }, Some(name));
+        }
+        Proposal::Plain { principal, source, kind } => (principal, source.unwrap_or(own), *kind),
         Proposal::Confirm { agent_id, upto, exceptions } => {
             (None, own, CommandKind::Confirm { agent_id, upto, exceptions })
         }
@@ -232,10 +240,7 @@ fn stamp(
 /// The command of a request, under its fresh name. A transaction is named like an operation, and
 /// its operations after it.
 fn stamp_request(office: &mut Office, request: Request) -> (Command, OperationId) {
-    office.operations += 1;
-    let name = format!("{}-{}", office.term, office.operations);
-    let id = |text: String| OperationId::parse(text).expect("digits, dashes and dots are an id");
-    let operation_id = id(name.clone());
+    let operation_id = fresh_name(office);
     let command = match request {
         Request::Operate(call) => {
             let Call { principal, source, key, if_version, agent_id, operation } = call;
@@ -249,7 +254,7 @@ fn stamp_request(office: &mut Office, request: Request) -> (Command, OperationId
             let Transaction { principal, source, key, if_versions, operations } = transaction;
             let numbered = operations.into_iter().zip(1u32..);
             let members = numbered.map(|((agent_id, operation), number)| {
-                let operation_id = id(format!("{name}.{number}"));
+                let operation_id = id(format!("{operation_id}.{number}"));
                 Member { agent_id, operation_id, operation }
             });
             let transaction_id = TransactionId::from(operation_id.clone());
@@ -260,6 +265,16 @@ fn stamp_request(office: &mut Office, request: Request) -> (Command, OperationId
     (command, operation_id)
 }
 
+/// A name that no operation has had and none will have.
+fn fresh_name(office: &mut Office) -> OperationId {
+    office.operations += 1;
+    id(format!("{}-{}", office.term, office.operations))
+}
+
+fn id(text: String) -> OperationId {
+    OperationId::parse(text).expect("digits, dashes and dots are an id")
+}
+
 fn random_cluster_id() -> ClusterId {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut random = rand::rng();
@@ -268,7 +283,8 @@ fn random_cluster_id() -> ClusterId {
     ClusterId::parse(text).expect("letters and digits are an id")
 }
 
-fn wall_time() -> Timestamp {
+/// Wall time, for display only.
+pub(super) fn wall_time() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::default() + since
 }

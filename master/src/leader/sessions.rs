@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use resources::id::{AgentId, CheckpointId, Principal, Seq};
-use resources::message::{AgentMessage, MasterMessage, Order, Retry};
+use resources::message::{AgentMessage, ExecutorExit, Instruction, MasterMessage, Order, Retry};
+use resources::opaque::Opaque;
+use resources::task::{ExecutorName, StatusUpdate};
 use resources::time::Timestamp;
 
 use super::event::{Action, Origin, Proposal, SessionId, SessionView, SessionViews};
@@ -45,6 +47,28 @@ pub(super) struct Sessions {
     returned: BTreeSet<AgentId>,
     /// Raised by every change of `live`.
     revision: u64,
+    /// Agents that came or went since the last look.
+    moved: BTreeSet<AgentId>,
+}
+
+/// What an agent said, as far as it is not about its orders.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// It was, and this follows.
+    Done(Vec<Action>),
+    /// Of tasks.
+    Statuses(AgentId, Vec<StatusUpdate>),
+    /// Of executors that ended.
+    Exited(AgentId, Vec<ExecutorExit>),
+    /// An executor's words for its scheduler.
+    Words {
+        /// From where.
+        agent_id: AgentId,
+        /// From whom.
+        executor: ExecutorName,
+        /// What.
+        data: Opaque,
+    },
 }
 
 #[derive(Debug)]
@@ -105,7 +129,16 @@ impl Sessions {
             reports: BTreeMap::new(),
             returned: BTreeSet::new(),
             revision: 0,
+            moved: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn is_live(&self, agent_id: &AgentId) -> bool {
+        self.live.contains_key(agent_id)
+    }
+    /// Agents that came or went since the last look.
+    pub(super) fn take_moved(&mut self) -> BTreeSet<AgentId> {
+        std::mem::take(&mut self.moved)
     }
 
     pub(super) fn opened(
@@ -128,6 +161,7 @@ impl Sessions {
             && self.live.get(&live.agent_id) == Some(&id)
         {
             self.live.remove(&live.agent_id);
+            self.moved.insert(live.agent_id);
             self.revision += 1;
         }
         if let Some(peer) = session.peer
@@ -141,7 +175,7 @@ impl Sessions {
     pub(super) fn close_all(&mut self) -> Vec<Action> {
         let ids: Vec<SessionId> = self.by_id.keys().copied().collect();
         self.by_id.clear();
-        self.live.clear();
+        self.moved.extend(std::mem::take(&mut self.live).into_keys());
         self.holders.clear();
         self.reports.clear();
         self.revision += 1;
@@ -183,22 +217,23 @@ impl Sessions {
 
 /// While live.
 impl Sessions {
-    pub(super) fn spoke(
-        &mut self,
-        state: &State,
-        id: SessionId,
-        message: AgentMessage,
-    ) -> Vec<Action> {
+    pub(super) fn spoke(&mut self, state: &State, id: SessionId, message: AgentMessage) -> Heard {
         let Some(live) = self.by_id.get_mut(&id).and_then(|session| session.standing.as_mut())
         else {
             // Nothing but a registration may open a session.
-            return if self.is_open(id) { vec![self.close(id)] } else { Vec::new() };
+            let is_open = self.is_open(id);
+            return Heard::Done(if is_open { vec![self.close(id)] } else { Vec::new() });
         };
         live.missed = 0;
         let agent_id = live.agent_id.clone();
-        match message {
+        Heard::Done(match message {
             AgentMessage::Register(_) => vec![self.close(id)],
             AgentMessage::Pong => Vec::new(),
+            AgentMessage::Statuses(updates) => return Heard::Statuses(agent_id, updates),
+            AgentMessage::Exited(exited) => return Heard::Exited(agent_id, exited),
+            AgentMessage::FrameworkMessage { executor, data } => {
+                return Heard::Words { agent_id, executor, data };
+            }
             AgentMessage::Report { upto, exceptions } => {
                 let confirmed = state.agent(&agent_id).map(|agent| agent.confirmed_seq);
                 match confirmed.filter(|confirmed| upto <= *confirmed) {
@@ -228,7 +263,7 @@ impl Sessions {
                 });
                 proposal.map(|p| Action::Propose(Origin::Nobody, p)).into_iter().collect()
             }
-        }
+        })
     }
 
     fn report(&mut self, agent_id: AgentId, upto: Seq, exceptions: BTreeMap<Seq, String>) {
@@ -314,6 +349,12 @@ impl Sessions {
     pub(super) fn acknowledge(&self, agent_id: &AgentId, upto: Seq) -> Option<Action> {
         let id = self.live.get(agent_id)?;
         Some(Action::Send(*id, Box::new(MasterMessage::Acknowledge { upto })))
+    }
+
+    /// Asks something of an agent beside its orders, if it is there.
+    pub(super) fn instruct(&self, agent_id: &AgentId, asked: Instruction) -> Option<Action> {
+        let id = self.live.get(agent_id)?;
+        Some(Action::Send(*id, Box::new(MasterMessage::Instruct(asked))))
     }
 
     /// The agent goes on under another name: it registers again to hear it.

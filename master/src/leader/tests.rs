@@ -1,6 +1,7 @@
 //! The event loop over a real node: one master, its log on a disk, and an agent played by hand.
 
 mod requests;
+mod schedulers;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,6 +65,9 @@ impl Master {
             agent_ping_timeout: Duration::from_secs(15),
             agent_pings_missed_max: 5,
             election_timeout_max,
+            allocator: allocator::Settings::default(),
+            offer_timeout: None,
+            agent_reregister_timeout: Duration::from_secs(600),
         };
         let handle = Leader::start(node.clone(), config);
         Self { node, handle }
@@ -177,6 +181,8 @@ fn registration(applied: &[Operation]) -> Registration {
         resources_digest: held.digest(),
         settled: Vec::new(),
         unavailable: Vec::new(),
+        tasks: Vec::new(),
+        executors: Vec::new(),
     }
 }
 
@@ -364,33 +370,4 @@ async fn another_master_goes_on() {
     for master in masters {
         master.stop().await;
     }
-}
-
-/// A fault is no answer of the leader: the log finds it, and raises the alarm.
-#[test]
-fn broken_invariant_is_for_the_log_to_find() {
-    use super::core::Core;
-    use super::event::{Action, CallId, Event, Origin, Proposal};
-    use crate::state::tests::{agent_id, breaking, corrupted};
-
-    let state = corrupted();
-    let mut core = Core::new(Pings { interval: DEADLINE, missed_max: 1 });
-    core.step(&state, Event::OfficeTaken { term: Term(1) }, Timestamp::default());
-    let call = Call {
-        principal: None,
-        source: SourceAddr("test".to_owned()),
-        key: None,
-        if_version: None,
-        agent_id: agent_id(),
-        operation: breaking(),
-    };
-    let request = Box::new(Request::Operate(call));
-    let call_id = CallId(1);
-    let arrived = Event::CallArrived { call_id, request };
-    let actions = core.step(&state, arrived, Timestamp::default());
-    assert!(
-        matches!(&actions[..], [Action::Propose(Origin::Call(id), Proposal::Request(_))]
-            if *id == call_id),
-        "{actions:?}"
-    );
 }

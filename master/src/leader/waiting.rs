@@ -1,14 +1,16 @@
-//! Who waits for an answer in this process: callers, and those who wait for an operation's end.
-//! Each is answered exactly once. Must not decide what. Next: `mod.rs`.
+//! Who waits for an answer in this process: operators, schedulers, and those who wait for an
+//! operation's end. Each is answered exactly once. Must not decide what. Next: `mod.rs`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resources::id::OperationId;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::event::{CallId, Event, Granted, NotSettled, Origin, ProposeFailure, Refusal, WaiterId};
+use super::event::{AskId, CallId, Event, Origin, WaiterId};
+use super::request::{Granted, NotSettled, ProposeFailure, Refusal};
+use super::scheduler::{SchedulerEvent, SchedulerRefusal};
 use crate::state::operations::OperationRecord;
 
 /// How long a caller waits for a proposal; then its outcome counts as unknown.
@@ -16,13 +18,42 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Answer = Result<Granted, Refusal>;
 type End = Result<OperationRecord, NotSettled>;
+/// A scheduler's stream, once it is subscribed.
+pub(super) type Subscribed = Result<mpsc::Receiver<SchedulerEvent>, SchedulerRefusal>;
 
 /// The other ends of answers.
 #[derive(Default)]
 pub(super) struct Waiting {
     calls: BTreeMap<CallId, Caller>,
     waiters: BTreeMap<WaiterId, (OperationId, oneshot::Sender<End>)>,
+    asks: BTreeMap<AskId, Asker>,
     tickets: u64,
+}
+
+struct Asker {
+    reply: AskReply,
+    since: Instant,
+    is_proposed: bool,
+    /// Once an ACCEPT is proposed.
+    operation_id: Option<OperationId>,
+}
+
+/// How a scheduler hears what became of its call.
+pub(super) enum AskReply {
+    /// With the stream that is ready for it.
+    Subscribe(mpsc::Receiver<SchedulerEvent>, oneshot::Sender<Subscribed>),
+    /// With nothing more.
+    Call(oneshot::Sender<Result<(), SchedulerRefusal>>),
+}
+
+impl AskReply {
+    /// A scheduler that has gone is nobody's loss.
+    fn send(self, answer: Result<(), SchedulerRefusal>) {
+        match self {
+            Self::Subscribe(stream, reply) => drop(reply.send(answer.map(|()| stream))),
+            Self::Call(reply) => drop(reply.send(answer)),
+        }
+    }
 }
 
 struct Caller {
@@ -50,20 +81,42 @@ impl Waiting {
         waiter_id
     }
 
+    pub(super) fn ask(&mut self, reply: AskReply) -> AskId {
+        let ask_id = AskId(self.ticket());
+        let since = Instant::now();
+        let asker = Asker { reply, since, is_proposed: false, operation_id: None };
+        self.asks.insert(ask_id, asker);
+        ask_id
+    }
+
     fn ticket(&mut self) -> u64 {
         self.tickets += 1;
         self.tickets
     }
 
     /// From here on the outcome of a call may be unknown.
-    pub(super) fn minted(&mut self, origin: &Origin, operation_id: Option<OperationId>) {
+    pub(super) fn proposed(&mut self, origin: &Origin, operation_id: Option<OperationId>) {
         match origin {
+            Origin::Subscribe(ask_id)
+            | Origin::Ask(ask_id)
+            | Origin::Suppress(ask_id, _)
+            | Origin::Accept(ask_id) => {
+                if let Some(asker) = self.asks.get_mut(ask_id) {
+                    asker.is_proposed = true;
+                    asker.operation_id = operation_id;
+                }
+            }
             Origin::Call(call_id) => {
                 if let Some(caller) = self.calls.get_mut(call_id) {
                     caller.operation_id = operation_id;
                 }
             }
-            Origin::Session(_) | Origin::Report(_) | Origin::Nobody => {}
+            Origin::Session(_)
+            | Origin::Report(_)
+            | Origin::Tasks(_)
+            | Origin::Departures
+            | Origin::Removal(_)
+            | Origin::Nobody => {}
         }
     }
 
@@ -80,6 +133,12 @@ impl Waiting {
         }
     }
 
+    pub(super) fn answer_ask(&mut self, ask_id: AskId, answer: Result<(), SchedulerRefusal>) {
+        if let Some(asker) = self.asks.remove(&ask_id) {
+            asker.reply.send(answer);
+        }
+    }
+
     /// Answers callers that have waited too long for a quorum, and forgets those who went.
     pub(super) fn sweep(&mut self) -> Vec<Event> {
         let is_late = |caller: &Caller| {
@@ -91,6 +150,10 @@ impl Waiting {
             if let Some(caller) = self.calls.remove(&call_id) {
                 caller.give_up();
             }
+        }
+        let is_late = |asker: &Asker| asker.is_proposed && asker.since.elapsed() > CALL_TIMEOUT;
+        for (_, asker) in self.asks.extract_if(.., |_, asker| is_late(asker)) {
+            asker.give_up();
         }
         let gone: Vec<WaiterId> =
             self.waiters.iter().filter(|(_, (_, r))| r.is_closed()).map(|(id, _)| *id).collect();
@@ -104,6 +167,7 @@ impl Waiting {
     /// Answers everybody who is left.
     pub(super) fn end(&mut self) {
         std::mem::take(&mut self.calls).into_values().for_each(Caller::give_up);
+        std::mem::take(&mut self.asks).into_values().for_each(Asker::give_up);
         for (_, reply) in std::mem::take(&mut self.waiters).into_values() {
             drop(reply.send(Err(NotSettled::LeadershipLost)));
         }
@@ -117,5 +181,16 @@ impl Caller {
             None => ProposeFailure::NoLeader,
         };
         drop(self.reply.send(Err(Refusal::Propose(failure))));
+    }
+}
+
+impl Asker {
+    /// Every call but an ACCEPT may be made again, whatever became of it.
+    fn give_up(self) {
+        let failure = match self.operation_id {
+            Some(operation_id) => ProposeFailure::Unknown { operation_id },
+            None => ProposeFailure::NoLeader,
+        };
+        self.reply.send(Err(SchedulerRefusal::Propose(failure)));
     }
 }

@@ -12,17 +12,25 @@
 //! unknown                            what was proposed has no known outcome
 //! full                               what was proposed found no room in the queue
 //! barrier passed|failed · tick SECONDS [noquorum]
+//! settings [timeout=SECONDS] [interval=SECONDS]   first line of a script
+//! status S FRAMEWORK TASK STATE [uuid=N] [latest=STATE] · exited S FRAMEWORK EXECUTOR STATUS
+//! words S FRAMEWORK EXECUTOR TEXT
+//! offers                             what is outstanding
 //! ```
-//! After each line the inbox counts as drained.
+//! Those of schedulers are in `leader/asks.rs`. After each line the inbox counts as drained.
+
+mod asks;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resources::id::{AgentId, ClusterId, LogIndex, MasterId, OperationId, Seq, Term};
-use resources::message::AgentMessage;
+use resources::message::{AgentMessage, ExecutorExit};
+use resources::task::{ExecutorName, StatusUpdate};
 use resources::time::Timestamp;
 
-use master::leader::core::{Core, Pings};
+use master::allocator;
+use master::leader::core::{Core, Pings, Settings};
 use master::leader::event::{Action, CallId, Event, Origin, Proposal, SessionId, WaiterId};
 use master::leader::{Call, ProposeFailure, Request, Transaction};
 use master::state::command::{Command, CommandKind, SourceAddr};
@@ -31,6 +39,7 @@ use master::state::{Moment, State};
 
 use super::lines::{Line, failure, members, operation, registration};
 use super::notation::list;
+use super::schedulers;
 
 #[test]
 fn leader() {
@@ -52,10 +61,9 @@ struct Play {
 
 impl Play {
     fn new() -> Self {
-        let pings = Pings { interval: Duration::from_secs(15), missed_max: 2 };
         Self {
             state: State::default(),
-            core: Core::new(pings),
+            core: Core::new(settings(None, None)),
             index: 0,
             now: Timestamp::default(),
             term: Term(0),
@@ -72,11 +80,23 @@ impl Play {
                 let (response, _) = self.apply(&super::lines::command(command));
                 return vec![response.to_string()];
             }
+            "settings" => {
+                let seconds = |name| line.named.get(name).map(|text| text.parse().unwrap());
+                self.core = Core::new(settings(seconds("timeout"), seconds("interval")));
+                return Vec::new();
+            }
+            "offers" => {
+                let offers = self.core.outstanding_offers();
+                return offers.iter().map(|offer| format!("{offer}")).collect();
+            }
             "commit" => self.commit(),
             "unknown" => self.unknown(),
             "full" => self.full(),
             "transact" => vec![transact(text, &line)],
-            _ => vec![self.event(&line)],
+            _ => match asks::event(text, &line) {
+                Some(event) => vec![event],
+                None => vec![self.event(&line)],
+            },
         };
         let mut actions = Vec::new();
         for event in events.into_iter().chain([Event::InboxDrained]) {
@@ -100,7 +120,7 @@ impl Play {
             "office" => {
                 self.term = Term(line.words[1].parse().unwrap());
                 self.operations = 0;
-                Event::OfficeTaken { term: self.term }
+                Event::OfficeTaken { term: self.term, wall: self.now }
             }
             "lost" => Event::OfficeLost,
             "call" => Event::CallArrived {
@@ -131,6 +151,12 @@ impl Play {
             }),
             "resend" => said(AgentMessage::Resend { from: seq(2) }),
             "pong" => said(AgentMessage::Pong),
+            "status" => said(AgentMessage::Statuses(updates(line).0)),
+            "exited" => said(AgentMessage::Exited(updates(line).1)),
+            "words" => said(AgentMessage::FrameworkMessage {
+                executor: executor(line.words[2], line.words[3]),
+                data: line.words[4].as_bytes().to_vec().into(),
+            }),
             "total" => {
                 said(AgentMessage::Total { applied_seq: seq(2), resources: list(line.words[3]) })
             }
@@ -189,6 +215,12 @@ impl Play {
                 self.operations += 1;
                 return stamped(*request, &format!("{}-{}", self.term, self.operations));
             }
+            Proposal::Accept { accept, .. } => {
+                self.operations += 1;
+                let name = format!("{}-{}", self.term, self.operations);
+                CommandKind::Accept { name: OperationId::parse(name).unwrap(), accept }
+            }
+            Proposal::Plain { kind, .. } => *kind,
             Proposal::Confirm { agent_id, upto, exceptions } => {
                 CommandKind::Confirm { agent_id, upto, exceptions }
             }
@@ -208,6 +240,35 @@ impl Play {
         self.index += 1;
         let now = Moment { index: LogIndex(self.index), clock: self.now, wall: self.now };
         self.state.apply(now, command)
+    }
+}
+
+/// What an agent says of tasks, read as a command of the state scripts.
+fn updates(line: &Line<'_>) -> (Vec<StatusUpdate>, Vec<ExecutorExit>) {
+    let named = line.named.iter().map(|(name, value)| format!("{name}={value}"));
+    let words = line.words[2..].iter().map(|word| (*word).to_owned());
+    let rest: Vec<String> = words.chain(named).collect();
+    let asked = format!("{} agent {}", line.words[0], rest.join(" "));
+    match super::lines::command(&asked).kind {
+        CommandKind::UpdateTasks { updates, exited, .. } => (updates, exited),
+        other => panic!("no update: {other}"),
+    }
+}
+
+fn executor(framework: &str, executor: &str) -> ExecutorName {
+    schedulers::executor_names(&format!("{framework}/{executor}")).remove(0)
+}
+
+fn settings(timeout: Option<u64>, interval: Option<u64>) -> Settings {
+    let allocator = allocator::Settings {
+        allocation_interval: Duration::from_secs(interval.unwrap_or(1)),
+        ..allocator::Settings::default()
+    };
+    Settings {
+        pings: Pings { interval: Duration::from_secs(15), missed_max: 2 },
+        allocator,
+        offer_timeout: timeout.map(Duration::from_secs),
+        agent_reregister_timeout: Duration::from_secs(600),
     }
 }
 

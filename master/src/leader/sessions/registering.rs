@@ -112,7 +112,11 @@ impl Sessions {
                 self.refuse(id, refusal.to_string(), refusal.retry())
             }
             Response::Rejected(rejection) => self.refuse(id, rejection.to_string(), Retry::Later),
-            Response::Done | Response::Accepted { .. } | Response::Transacted { .. } => {
+            Response::Done
+            | Response::Accepted { .. }
+            | Response::Transacted { .. }
+            | Response::Subscribed { .. }
+            | Response::Judged { .. } => {
                 vec![self.close(id)]
             }
         }
@@ -154,6 +158,7 @@ impl Sessions {
             Standing::Regressed => {}
         }
         self.returned.insert(agent_id.clone());
+        self.moved.insert(agent_id.clone());
         self.revision += 1;
         self.live.insert(agent_id, id);
         let send = |message| Action::Send(id, Box::new(message));

@@ -123,3 +123,38 @@ async fn what_is_refused_or_tried_writes_nothing() {
     assert!(accepted.resource_version > version);
     master.stop().await;
 }
+
+/// A fault is no answer of the leader: the log finds it, and raises the alarm.
+#[test]
+fn broken_invariant_is_for_the_log_to_find() {
+    use crate::leader::core::Core;
+    use crate::leader::event::{Action, CallId, Event, Origin, Proposal};
+    use crate::state::tests::{agent_id, breaking, corrupted};
+
+    let state = corrupted();
+    let mut core = Core::new(Settings {
+        pings: Pings { interval: DEADLINE, missed_max: 1 },
+        allocator: allocator::Settings::default(),
+        offer_timeout: None,
+        agent_reregister_timeout: DEADLINE,
+    });
+    let (term, wall) = (Term(1), Timestamp::default());
+    core.step(&state, Event::OfficeTaken { term, wall }, Timestamp::default());
+    let call = Call {
+        principal: None,
+        source: SourceAddr("test".to_owned()),
+        key: None,
+        if_version: None,
+        agent_id: agent_id(),
+        operation: breaking(),
+    };
+    let request = Box::new(Request::Operate(call));
+    let call_id = CallId(1);
+    let arrived = Event::CallArrived { call_id, request };
+    let actions = core.step(&state, arrived, Timestamp::default());
+    assert!(
+        matches!(&actions[..], [Action::Propose(Origin::Call(id), Proposal::Request(_))]
+            if *id == call_id),
+        "{actions:?}"
+    );
+}

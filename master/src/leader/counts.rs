@@ -1,0 +1,100 @@
+//! What a leader has done since its process began, as numbers: metrics read them. Nothing is
+//! decided by them. Next: `mod.rs`.
+
+use std::collections::BTreeMap;
+
+use resources::id::FrameworkId;
+use resources::task::TaskState;
+
+use super::scheduler::Ask;
+use crate::state::operations::OperationState;
+
+/// How often each thing happened on this master.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// What became of offers.
+    pub offers: OfferCounts,
+    /// Offers by framework, while it is known.
+    pub by_framework: BTreeMap<FrameworkId, OfferCounts>,
+    /// Agents that were admitted, or came back with news for the log.
+    pub agents_registered: u64,
+    /// Agents that came back as they were known.
+    pub agents_reregistered: u64,
+    /// Frameworks that subscribed for the first time or again.
+    pub frameworks_subscribed: u64,
+    /// Operations by their name in Mesos.
+    pub operations: BTreeMap<&'static str, OperationCounts>,
+    /// Tasks that came to a state, by that state.
+    pub tasks: BTreeMap<TaskState, u64>,
+    /// Calls of schedulers by their name in Mesos.
+    pub calls: BTreeMap<&'static str, u64>,
+    /// Statuses of tasks that agents sent.
+    pub status_updates: u64,
+}
+
+/// What became of offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OfferCounts {
+    /// Sent.
+    pub sent: u64,
+    /// Used.
+    pub accepted: u64,
+    /// Given back.
+    pub declined: u64,
+    /// Taken back.
+    pub rescinded: u64,
+}
+
+/// What became of operations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OperationCounts {
+    /// Durable on their agents.
+    pub finished: u64,
+    /// Not done by their agents.
+    pub failed: u64,
+    /// Refused by the leader's state or by the log.
+    pub refused: u64,
+}
+
+impl Counts {
+    pub(super) fn ended(&mut self, name: &'static str, state: OperationState) {
+        let counts = self.operations.entry(name).or_default();
+        match state {
+            OperationState::Pending => {}
+            OperationState::Finished => counts.finished += 1,
+            OperationState::Failed => counts.failed += 1,
+        }
+    }
+    pub(super) fn refused(&mut self, name: &'static str) {
+        self.operations.entry(name).or_default().refused += 1;
+    }
+    pub(super) fn came_to(&mut self, state: TaskState) {
+        *self.tasks.entry(state).or_default() += 1;
+    }
+    pub(super) fn called(&mut self, name: &'static str) {
+        *self.calls.entry(name).or_default() += 1;
+    }
+}
+
+impl Ask {
+    /// Mesos' name of the call.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Teardown => "TEARDOWN",
+            Self::Accept { .. } => "ACCEPT",
+            Self::Decline { .. } => "DECLINE",
+            Self::Revive(_) => "REVIVE",
+            Self::Suppress(_) => "SUPPRESS",
+            Self::Kill { .. } => "KILL",
+            Self::Shutdown { .. } => "SHUTDOWN",
+            Self::Acknowledge { .. } => "ACKNOWLEDGE",
+            Self::AcknowledgeOperation { .. } => "ACKNOWLEDGE_OPERATION_STATUS",
+            Self::Reconcile(_) => "RECONCILE",
+            Self::ReconcileOperations(_) => "RECONCILE_OPERATIONS",
+            Self::Message { .. } => "MESSAGE",
+            Self::Update(_) => "UPDATE_FRAMEWORK",
+            Self::Nothing => "REQUEST",
+        }
+    }
+}
