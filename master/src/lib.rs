@@ -1,10 +1,12 @@
 //! The master: replicated state, leadership, and the edges that clients and agents speak to.
 //!
-//! Reading order: [`state`] (pure: commands in, responses and effects out), `machine` (the state
-//! as what consensus replicates), [`leader`] (sessions, proposals, reads), [`grpc`] (agents),
+//! Reading order: [`state`] (pure: commands in, responses and effects out), [`allocator`] (pure:
+//! who is offered what), `machine` (the state as what consensus replicates), [`leader`]
+//! (sessions, offers, proposals, reads), [`grpc`] (agents),
 //! [`auth`] (who asks), [`config`] (flags), `metrics`, `http` (everything else on the public
 //! port), and this file, which puts one process together.
 
+pub mod allocator;
 pub mod auth;
 pub mod config;
 pub mod grpc;
@@ -170,6 +172,9 @@ fn leader_config(config: &Config) -> leader::Config {
         agent_ping_timeout: config.agent_ping_timeout,
         agent_pings_missed_max: config.agent_pings_missed_max,
         election_timeout_max: config.election_timeout * 2,
+        allocator: config.allocator.clone(),
+        offer_timeout: config.offer_timeout,
+        agent_reregister_timeout: config.agent_reregister_timeout,
     }
 }
 

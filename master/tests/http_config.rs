@@ -100,7 +100,7 @@ fn every_flag_of_the_contract_parses() {
     .unwrap();
     assert_eq!(config.advertise.to_string(), "h:1");
     assert_eq!(config.election_timeout.as_millis(), 500);
-    for name in ["join", "tls_key", "allocation_interval", "root_submissions", "cluster"] {
+    for name in ["join", "tls_key", "registry_gc_interval", "cluster"] {
         assert!(config.dormant.contains(&name), "{name}");
     }
     assert_eq!(config.flags["cluster"], "");

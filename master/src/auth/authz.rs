@@ -1,6 +1,6 @@
-//! Who may do what: which permissions an operation or a registration needs, and whether the
-//! access control lists grant them (spec §2.2, §9.2). Pure. Must not know HTTP or the form of a
-//! request. Next: `viewer.rs`.
+//! Who may do what: which permissions an operation, a registration, a subscription or a task needs,
+//! and whether the access control lists grant them (spec §2.2, §9.2). Pure. Must not know HTTP or
+//! the form of a request. Next: `viewer.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -13,10 +13,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use resources::brief;
 use resources::id::Principal;
 use resources::message::Registration;
 use resources::operation::Operation;
 use resources::resource::{Resource, reservation_ancestor};
+use resources::role::Role;
 use thiserror::Error;
 
 use super::acls::Acls;
@@ -107,7 +109,8 @@ impl Authorizer {
             | Operation::Unreserve { .. }
             | Operation::Create { .. }
             | Operation::Grow { .. }
-            | Operation::Shrink { .. } => false,
+            | Operation::Shrink { .. }
+            | Operation::Launch(_) => false,
         }
     }
 
@@ -138,6 +141,39 @@ impl Authorizer {
         });
         let declared: BTreeSet<Permission> = declared.collect();
         self.all(principal, [register].into_iter().chain(declared))
+    }
+
+    /// Whether the principal may subscribe as a framework of these roles. One without roles
+    /// needs a rule on any.
+    ///
+    /// # Errors
+    /// The first role that is missing.
+    pub fn framework(
+        &self,
+        principal: Option<&Principal>,
+        roles: &BTreeSet<Role>,
+    ) -> Result<(), Forbidden> {
+        let of_role = |role: &Role| of_role(Action::RegisterFramework, role.as_str());
+        let nowhere = Permission {
+            action: Action::RegisterFramework,
+            object: None,
+            about: "without a role".to_owned(),
+        };
+        let nowhere = roles.is_empty().then_some(nowhere);
+        self.all(principal, roles.iter().map(of_role).chain(nowhere))
+    }
+
+    /// Whether the principal may run a task as this user.
+    ///
+    /// # Errors
+    /// When that is missing.
+    pub fn task(&self, principal: Option<&Principal>, user: &str) -> Result<(), Forbidden> {
+        let run = Permission {
+            action: Action::RunTask,
+            object: Some(user.to_owned()),
+            about: format!("as user '{}'", brief::text(user)),
+        };
+        self.all(principal, [run])
     }
 
     fn all(
@@ -183,6 +219,8 @@ fn permissions<'a>(
             let resize = |role: &str| of_role(Action::ResizeVolume, role);
             for_role(resize, volume).into_iter().collect()
         }
+        // RUN_TASK is asked task by task, before there is a launch.
+        Operation::Launch(_) => BTreeSet::new(),
     }
 }
 
@@ -240,9 +278,9 @@ fn verb(action: Action) -> &'static str {
         Action::CreateVolume => "create volumes",
         Action::DestroyVolume => "destroy volume",
         Action::ResizeVolume => "resize volumes",
-        Action::RegisterFramework
-        | Action::RunTask
-        | Action::TeardownFramework
+        Action::RegisterFramework => "subscribe as a framework",
+        Action::RunTask => "run tasks",
+        Action::TeardownFramework
         | Action::GetQuota
         | Action::UpdateQuota
         | Action::ViewRole

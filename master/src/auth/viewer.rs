@@ -1,8 +1,9 @@
-//! What one reader may see: roles, the resources reserved for them, operations on those, and
-//! flags (spec §9.2, the filter VIEW_ROLE). Every read goes through it. Pure. Must not know in
-//! which form an answer goes out. Next: `../http/read.rs`.
+//! What one reader may see: roles, the resources reserved for them, operations on those,
+//! frameworks, tasks, executors, and flags (spec §9.2). Every read goes through it. Pure. Must not
+//! know in which form an answer goes out. Next: `../http/read.rs`.
 
 use resources::collection::Resources;
+use resources::framework::FrameworkInfo;
 use resources::id::Principal;
 use resources::operation::Operation;
 use resources::resource::Resource;
@@ -54,6 +55,37 @@ impl<'a> Viewer<'a> {
     pub fn sees_operation(&self, operation: &Operation) -> bool {
         self.sees_every_role
             || operation.consumed().iter().chain(&operation.converted()).all(|r| self.sees(r))
+    }
+
+    /// Whether a framework may be seen: who runs its tasks decides.
+    #[must_use]
+    pub fn sees_framework(&self, framework: &FrameworkInfo) -> bool {
+        self.may(Action::ViewFramework, Some(&framework.user))
+    }
+
+    /// Whether every task may be seen, so that nothing has to be known of one.
+    #[must_use]
+    pub fn sees_every_task(&self) -> bool {
+        self.authorizer.is_open(Action::ViewTask)
+    }
+
+    /// Whether a task may be seen that runs as `user`, or as its framework when it does not say.
+    #[must_use]
+    pub fn sees_task(&self, framework: &FrameworkInfo, user: Option<&str>) -> bool {
+        self.may(Action::ViewTask, Some(user.unwrap_or(&framework.user)))
+    }
+
+    /// Whether every executor may be seen, so that nothing has to be known of one.
+    #[must_use]
+    pub fn sees_every_executor(&self) -> bool {
+        self.authorizer.is_open(Action::ViewExecutor)
+    }
+
+    /// Whether an executor may be seen that runs as `user`, or as its framework when it does not
+    /// say.
+    #[must_use]
+    pub fn sees_executor(&self, framework: &FrameworkInfo, user: Option<&str>) -> bool {
+        self.may(Action::ViewExecutor, Some(user.unwrap_or(&framework.user)))
     }
 
     /// Whether this program's flags may be seen.

@@ -68,14 +68,6 @@ dormant! {
         peer_tls_key: file;
         /// Authority of the peers' certificates
         peer_tls_ca: file;
-        /// Time between runs of the allocator
-        allocation_interval: duration_value = "1secs";
-        /// Time after which an unused offer is rescinded
-        offer_timeout: duration_value;
-        /// What an offer must hold at least, one of several
-        min_allocatable_resources: allocatable = "cpus:0.01|mem:32";
-        /// Time for agents to come back after a change of leader
-        agent_reregister_timeout: duration_value = "10mins";
         /// Most agents that may be marked unreachable in a time, as n/duration
         agent_removal_rate_limit: text;
         /// Share of the agents that may be marked unreachable after a change of leader
@@ -102,8 +94,6 @@ dormant! {
         allocator_recovery_timeout: duration_value = "10mins";
         /// Share of the agents after whose return allocation starts
         allocator_agent_recovery_factor: text = "0.8";
-        /// File of agents whose resources are offered
-        whitelist: text;
         /// Weights of roles, deprecated in Mesos
         weights: text;
         /// Limits of the rate of frameworks' messages
@@ -124,10 +114,6 @@ dormant! {
         logging_level: text = "INFO";
     }
     switches {
-        /// Whether frameworks may run tasks as root
-        root_submissions = "true";
-        /// Whether only GPU frameworks are offered agents with GPUs
-        filter_gpu_resources = "true";
         /// Whether there are metrics per framework
         publish_per_framework_metrics = "true";
         /// Ask frameworks of the old driver for credentials
@@ -164,14 +150,6 @@ fn percentage(value: &str) -> Result<String, String> {
         Some(number) if (0.0..=100.0).contains(&number) => Ok(value.to_owned()),
         _ => Err("expected a percentage such as 80%".to_owned()),
     }
-}
-
-fn allocatable(value: &str) -> Result<String, String> {
-    for part in value.split('|').filter(|part| !part.is_empty()) {
-        resources::parse::resources_text(part, &resources::role::Role::star())
-            .map_err(|error| error.to_string())?;
-    }
-    Ok(value.to_owned())
 }
 
 fn file(value: &str) -> Result<String, String> {

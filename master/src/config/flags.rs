@@ -62,6 +62,10 @@ pub struct Flags {
     /// Roles that frameworks may have and quota and weights may be set for, beside `*`
     #[arg(long, value_name = "ROLE,…")]
     pub roles: Option<String>,
+    /// Whether frameworks may run tasks as root
+    #[arg(long, num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    #[arg(default_value = "true", default_missing_value = "true")]
+    pub root_submissions: bool,
     /// Time between heartbeats of the leader
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration)]
     pub heartbeat_interval: Duration,
@@ -75,6 +79,26 @@ pub struct Flags {
     #[arg(long, value_name = "N", default_value = "5")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_agent_ping_timeouts: u32,
+    /// Time between runs of the allocator
+    #[arg(long, value_name = "DURATION", default_value = "1secs", value_parser = duration)]
+    pub allocation_interval: Duration,
+    /// Time after which an unused offer is rescinded [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub offer_timeout: Option<Duration>,
+    /// What an offer must hold at least, one of several; empty for no minimum
+    #[arg(long, value_name = "NAME:AMOUNT;…|…", default_value = "cpus:0.01|mem:32")]
+    pub min_allocatable_resources: String,
+    /// Whether only frameworks with GPU_RESOURCES are offered agents with GPUs
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "true", default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set)]
+    pub filter_gpu_resources: bool,
+    /// File of the hostnames of agents that are offered, one a line; `*` for all
+    #[arg(long, value_name = "FILE")]
+    pub whitelist: Option<String>,
+    /// Time that agents, and frameworks at least, get to come back after a change of leader
+    #[arg(long, value_name = "DURATION", default_value = "10mins", value_parser = duration)]
+    pub agent_reregister_timeout: Duration,
     /// Flags that parse and change nothing yet
     #[command(flatten)]
     pub dormant: DormantFlags,

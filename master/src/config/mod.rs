@@ -1,11 +1,12 @@
 //! From flags to a checked configuration: what is said twice must agree, files named by a flag
 //! must be readable, and each mistake is one line with the flag, the value and what was
 //! expected. Must not open sockets or data. Reading order: `address.rs`, `flags.rs`,
-//! `dormant.rs`, this file.
+//! `dormant.rs`, `offers.rs`, this file.
 
 mod address;
 mod dormant;
 mod flags;
+mod offers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use resources::id::MasterId;
 use resources::role::{InvalidRole, Role};
 use thiserror::Error;
 
+use crate::allocator;
 use crate::auth::{Acls, Authenticator, Authorizer, Credentials, Required};
 
 pub use address::{Address, InvalidAddress};
@@ -55,6 +57,8 @@ pub struct Config {
     pub authorizer: Authorizer,
     /// The only roles that are allowed, `*` among them; none when every role is.
     pub whitelist: Option<BTreeSet<Role>>,
+    /// Whether frameworks of the user root are admitted.
+    pub admits_root: bool,
     /// Time between heartbeats of the leader.
     pub heartbeat: Duration,
     /// Shortest election timeout; the longest is twice it.
@@ -63,6 +67,12 @@ pub struct Config {
     pub agent_ping_timeout: Duration,
     /// Pings that an agent may miss.
     pub agent_pings_missed_max: u32,
+    /// How resources are allocated.
+    pub allocator: allocator::Settings,
+    /// Age at which an unused offer is rescinded; none for never.
+    pub offer_timeout: Option<Duration>,
+    /// Least time that agents and frameworks get to come back to a new leader.
+    pub agent_reregister_timeout: Duration,
     /// Every flag with its value in Mesos' spelling, for `/flags` and `/state`.
     pub flags: BTreeMap<String, String>,
     /// Flags that the user gave and that change nothing yet.
@@ -143,6 +153,16 @@ pub enum ConfigError {
         /// What is wrong.
         reason: InvalidRole,
     },
+    /// A value that has no meaning.
+    #[error("--{flag} '{value}': {reason}")]
+    Value {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Authentication is asked for and nobody could pass it.
     #[error("--{flag}: expected --credentials beside it")]
     NoCredentials {
@@ -195,6 +215,10 @@ impl Flags {
             authenticator: self.authenticator()?,
             authorizer: self.authorizer()?,
             whitelist: self.roles.as_deref().map(whitelist).transpose()?,
+            admits_root: self.root_submissions,
+            allocator: self.allocator()?,
+            offer_timeout: self.offer_timeout,
+            agent_reregister_timeout: self.agent_reregister_timeout,
             work_dir: self.work_dir,
             heartbeat: self.heartbeat_interval,
             election_timeout: self.election_timeout,
@@ -218,6 +242,9 @@ impl Flags {
         if self.election_timeout > ELECTION_TIMEOUT_MAX {
             let expected = format!("at most {ELECTION_TIMEOUT_MAX:?}");
             return fail("election-timeout", self.election_timeout, expected);
+        }
+        if self.allocation_interval.is_zero() {
+            return fail("allocation-interval", self.allocation_interval, "more than 0".to_owned());
         }
         if !PING_TIMEOUT.contains(&self.agent_ping_timeout) {
             let expected = "from 1secs to 15mins".to_owned();
@@ -292,10 +319,14 @@ impl Flags {
         put("authenticate_http_readwrite", switch(all || self.authenticate_http_readwrite));
         put("authenticate_http_frameworks", switch(all || self.authenticate_http_frameworks));
         put("authenticate_agents", switch(self.authenticate_agents));
+        put("root_submissions", switch(self.root_submissions));
         put("heartbeat_interval", flags::duration_text(self.heartbeat_interval));
         put("election_timeout", flags::duration_text(self.election_timeout));
         put("agent_ping_timeout", flags::duration_text(self.agent_ping_timeout));
         put("max_agent_ping_timeouts", self.max_agent_ping_timeouts.to_string());
+        for (name, value) in self.offer_values() {
+            put(&name, value);
+        }
         for (name, value) in [
             ("peers", &self.peers),
             ("credentials", &self.credentials),

@@ -130,7 +130,7 @@ fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
 }
 
 /// Has a call executed here, again after a change of leadership that certainly left it undone.
-async fn until_decided<T, F: Future<Output = Result<T, Refusal>>>(
+pub(super) async fn until_decided<T, F: Future<Output = Result<T, Refusal>>>(
     app: &App,
     incoming: &Incoming,
     execute: impl Fn() -> F,

@@ -138,6 +138,9 @@ pub(super) struct OperationEntry<'a> {
     submitted_at: f64,
     settled_at: Option<f64>,
     transaction_id: Option<&'a str>,
+    /// The framework that asked, and its own name for it.
+    framework_id: Option<&'a str>,
+    framework_operation_id: Option<&'a str>,
     resources: Vec<ResourceForm>,
 }
 
@@ -155,6 +158,8 @@ impl<'a> From<&'a OperationRecord> for OperationEntry<'a> {
             submitted_at: shapes::seconds(record.submitted_at),
             settled_at: record.settled_at.map(shapes::seconds),
             transaction_id: record.transaction_id.as_ref().map(|id| id.as_str()),
+            framework_id: record.framework_id.as_ref().map(|id| id.as_str()),
+            framework_operation_id: record.own_id.as_ref().map(OperationId::as_str),
             resources: converted.iter().map(shapes::form).collect(),
         }
     }
@@ -172,9 +177,16 @@ pub(super) fn operations(app: &App, view: &View, incoming: &Incoming) -> Result<
         .filter(|record| is_wanted("state", &record.state.to_string()))
         .filter(|record| viewer.sees_operation(&record.operation))
         .collect();
-    records.sort_by_key(|record| (record.index, record.seq));
+    records.sort_by_cached_key(|record| (record.index, place(&record.operation_id), record.seq));
     let entries: Vec<OperationEntry<'_>> = records.into_iter().map(OperationEntry::from).collect();
     json(incoming, &entries)
+}
+
+/// Where an operation stands in its entry of the log: the numbers of its id, `<term>-<n>` or
+/// `<term>-<n>.<m>`. Its text would put 1-10 before 1-9, and the orders of several agents are
+/// not numbered together.
+fn place(id: &OperationId) -> Vec<u64> {
+    id.as_str().split(['-', '.']).map_while(|number| number.parse().ok()).collect()
 }
 
 /// One that the reader may not see looks like one that is not there.
@@ -199,4 +211,18 @@ fn number(index: Option<LogIndex>) -> u64 {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_stand_in_the_order_of_their_numbers() {
+        let ascending = ["other", "1-2", "1-9", "1-10", "1-10.1", "1-10.2", "1-10.10", "2-1"];
+        let mut ids = ascending.map(|id| OperationId::parse(id).unwrap());
+        ids.sort();
+        ids.sort_by_key(place);
+        assert_eq!(ids.each_ref().map(OperationId::as_str), ascending);
+    }
 }

@@ -1,8 +1,9 @@
 //! The HTTP edge: each request goes to its endpoint in a fixed order of checks (route, identity,
 //! leadership, method, form). No decision about resources is made here. Reading order:
 //! `route.rs`, `form.rs`, `negotiate.rs`, `incoming.rs`, `error.rs`, `redirect.rs`, this file,
-//! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `operator.rs` with `answers.rs`,
-//! `legacy.rs`, `transaction.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`,
+//! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `offers.rs`, `usage.rs`, `picture.rs`
+//! (what a read shows), `operator.rs` with `answers.rs`, `legacy.rs`, `teardown.rs`,
+//! `transaction.rs`, `scheduler/mod.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`,
 //! `extension.rs`, `inventory.rs`, `server.rs` (sockets).
 
 mod about;
@@ -16,16 +17,21 @@ mod incoming;
 mod inventory;
 mod legacy;
 mod negotiate;
+mod offers;
 mod operator;
 mod options;
 mod permit;
+mod picture;
 mod read;
 mod redirect;
 mod roles;
 mod route;
+mod scheduler;
 mod server;
 mod shapes;
+mod teardown;
 mod transaction;
+mod usage;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,6 +51,8 @@ use crate::metrics::Counters;
 
 use error::{ErrorForm, Failure};
 use incoming::Incoming;
+use offers::Offers;
+use picture::Picture;
 use redirect::{Gate, Standing};
 use route::{Reach, Route};
 
@@ -157,9 +165,14 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         Route::Server => extension::server(app, incoming),
         Route::Slaves
         | Route::State
+        | Route::StateSummary
+        | Route::Frameworks
+        | Route::Tasks
         | Route::Roles
         | Route::Operator
+        | Route::Scheduler
         | Route::Legacy(_)
+        | Route::Teardown
         | Route::Agents
         | Route::Operations
         | Route::Operation(_)
@@ -174,10 +187,16 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
 async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<Response, Failure> {
     match route {
         Route::Operator => operator::call(app, incoming).await,
+        Route::Scheduler => scheduler::call(app, incoming).await,
         Route::Legacy(call) => {
             execute::admit(app, incoming).await?;
             check_method(route, incoming)?;
             legacy::call(app, incoming, *call).await
+        }
+        Route::Teardown => {
+            execute::admit(app, incoming).await?;
+            check_method(route, incoming)?;
+            teardown::legacy(app, incoming).await
         }
         Route::Transaction => {
             execute::admit(app, incoming).await?;
@@ -191,6 +210,9 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
         }
         Route::Slaves
         | Route::State
+        | Route::StateSummary
+        | Route::Frameworks
+        | Route::Tasks
         | Route::Roles
         | Route::Agents
         | Route::Operations
@@ -202,7 +224,12 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             admit_read(app, incoming, consistency)?;
             check_method(route, incoming)?;
             let view = app.view(incoming, consistency).await?;
-            of_state(app, route, &view, incoming)
+            let offers = match route.shows_offers() {
+                true => Offers::now(app).await,
+                false => Offers::default(),
+            };
+            let picture = Picture { view: &view, offers: &offers, viewer: app.viewer(incoming) };
+            of_state(app, route, &picture, incoming)
         }
         Route::Health
         | Route::Ready
@@ -218,13 +245,17 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
 fn of_state(
     app: &App,
     route: &Route,
-    view: &View,
+    picture: &Picture<'_>,
     incoming: &Incoming,
 ) -> Result<Response, Failure> {
+    let view = picture.view;
     match route {
-        Route::Slaves => read::slaves(app, view, incoming),
-        Route::State => read::state(app, view, incoming),
-        Route::Roles => read::roles(app, view, incoming),
+        Route::Slaves => read::slaves(picture, incoming),
+        Route::State => read::state(app, picture, incoming),
+        Route::StateSummary => read::overview(app, picture, incoming),
+        Route::Frameworks => read::frameworks(picture, incoming),
+        Route::Tasks => read::tasks(picture, incoming),
+        Route::Roles => read::roles(app, picture, incoming),
         Route::Agents => extension::agents(app, view, incoming),
         Route::Operations => extension::operations(app, view, incoming),
         Route::Operation(id) => extension::operation(app, view, incoming, id),

@@ -7,23 +7,27 @@ use http::Method;
 use http::header::CONTENT_TYPE;
 use prost::Message as _;
 use proto::convert;
-use proto::mesos::v1::master::Call;
 use proto::mesos::v1::master::call::Type;
+use proto::mesos::v1::master::{self, Call};
 
 use super::error::Failure;
 use super::incoming::Incoming;
 use super::negotiate::{self, Media};
+use super::offers::Offers;
 use super::options::Options;
+use super::picture::Picture;
 use super::redirect::Standing;
 use super::roles::Roles;
-use super::{App, answers, execute, read};
+use super::{App, answers, execute, read, teardown};
 use crate::leader::Consistency;
 
 /// What a call of this type needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Read,
+    /// An operation on resources.
     Mutating,
+    Teardown,
     /// A call of Mesos that this version does not serve.
     Later,
 }
@@ -46,6 +50,10 @@ pub(crate) async fn call(app: &App, incoming: &mut Incoming) -> Result<Response,
                 .ok_or_else(|| invalid("Expecting an operation on resources"))?;
             execute::operation(app, incoming, options, asked).await
         }
+        Kind::Teardown => match &call.teardown {
+            Some(asked) => teardown::call(app, incoming, asked).await,
+            None => Err(invalid("Expecting 'teardown' to be present")),
+        },
         Kind::Later => Err(Failure::NotImplemented(format!(
             "The call {} is not served by this version",
             kind.as_str_name()
@@ -66,7 +74,9 @@ async fn admit(app: &App, incoming: &mut Incoming) -> Result<(), Failure> {
     }
     match decode(incoming).await.map(|(kind, _)| kind_of(kind)) {
         Ok(Kind::Read) if is_stale => Ok(()),
-        Ok(Kind::Mutating) if standing == Standing::Nowhere => execute::admit(app, incoming).await,
+        Ok(Kind::Mutating | Kind::Teardown) if standing == Standing::Nowhere => {
+            execute::admit(app, incoming).await
+        }
         Ok(_) | Err(_) => Err(app.not_here(incoming)),
     }
 }
@@ -129,8 +139,12 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetState
         | Type::GetAgents
         | Type::GetOperations
+        | Type::GetFrameworks
+        | Type::GetExecutors
+        | Type::GetTasks
         | Type::GetRoles
         | Type::GetMaster => Kind::Read,
+        Type::Teardown => Kind::Teardown,
         Type::ReserveResources
         | Type::UnreserveResources
         | Type::CreateVolumes
@@ -142,9 +156,6 @@ fn kind_of(kind: Type) -> Kind {
         | Type::SetLoggingLevel
         | Type::ListFiles
         | Type::ReadFile
-        | Type::GetFrameworks
-        | Type::GetExecutors
-        | Type::GetTasks
         | Type::GetWeights
         | Type::UpdateWeights
         | Type::Subscribe
@@ -160,7 +171,6 @@ fn kind_of(kind: Type) -> Kind {
         | Type::UpdateQuota
         | Type::SetQuota
         | Type::RemoveQuota
-        | Type::Teardown
         | Type::MarkAgentGone => Kind::Later,
     }
 }
@@ -182,17 +192,13 @@ async fn answer_read(
         Type::GetMetrics => answers::metrics(&read::samples(app).await),
         _ => {
             let view = app.view(incoming, consistency).await?;
-            match kind {
-                Type::GetState => answers::state(&view, &viewer),
-                Type::GetAgents => answers::agents(&view, &viewer),
-                Type::GetOperations => answers::operations(&view, &viewer),
-                Type::GetRoles => {
-                    let whitelist = app.config.whitelist.as_ref();
-                    answers::roles(&Roles::of(&view.state, whitelist, &viewer))
+            let offers = match kind {
+                Type::GetTasks | Type::GetExecutors | Type::GetOperations | Type::GetMaster => {
+                    Offers::default()
                 }
-                Type::GetMaster => answers::master(&view, &app.config),
-                other => unreachable!("kind_of() names no further reads: {other:?}"),
-            }
+                _ => Offers::now(app).await,
+            };
+            of_picture(app, kind, &Picture { view: &view, offers: &offers, viewer })
         }
     };
     let body = match answer_as {
@@ -202,4 +208,19 @@ async fn answer_read(
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(CONTENT_TYPE, answer_as.header());
     Ok(response)
+}
+
+/// Answers that need the state.
+fn of_picture(app: &App, kind: Type, picture: &Picture<'_>) -> master::Response {
+    match kind {
+        Type::GetState => answers::state(picture),
+        Type::GetAgents => answers::agents(picture),
+        Type::GetFrameworks => answers::frameworks(picture),
+        Type::GetExecutors => answers::executors(picture),
+        Type::GetTasks => answers::tasks(picture),
+        Type::GetOperations => answers::operations(picture),
+        Type::GetRoles => answers::roles(&Roles::of(picture, app.config.whitelist.as_ref())),
+        Type::GetMaster => answers::master(picture.view, &app.config),
+        other => unreachable!("kind_of() names no further reads: {other:?}"),
+    }
 }

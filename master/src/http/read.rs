@@ -1,6 +1,12 @@
-//! The unversioned reads (spec §6.2): `/slaves`, `/state`, `/flags`, `/version`, metrics and
-//! health, as JSON or JSONP. Must not know the shape of an agent: `shapes.rs` does.
-//! Next: `extension.rs`.
+//! The unversioned reads (spec §6.2): `/slaves`, `/roles`, `/flags`, `/version`, metrics and
+//! health, as JSON or JSONP. Must not know the shape of an agent: `shapes.rs` does. Reading
+//! order: this file, `read/frameworks.rs`, `read/tasks.rs`, `read/overview.rs`
+//! (`/state-summary`), `read/state.rs`. Next: `extension.rs`.
+
+mod frameworks;
+mod overview;
+mod state;
+mod tasks;
 
 use std::collections::BTreeMap;
 
@@ -11,15 +17,22 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
 use super::App;
-use super::about::{self, Version};
+use super::about;
 use super::error::Failure;
 use super::incoming::Incoming;
 use super::negotiate::Media;
+use super::offers::Offers;
+use super::picture::Picture;
 use super::redirect::Standing;
 use super::roles::Roles;
-use super::shapes::{self, Detail, RecoveredSlave, Slave, Slaves};
-use crate::leader::{Consistency, View};
+use super::shapes::{Detail, Slaves};
+use crate::leader::Consistency;
 use crate::metrics::{self, Facts, RaftFacts, Sample, StateFacts};
+
+pub(super) use self::frameworks::frameworks;
+pub(super) use self::overview::overview;
+pub(super) use self::state::state;
+pub(super) use self::tasks::tasks;
 
 /// The process lives.
 pub(super) fn health() -> Response {
@@ -52,117 +65,40 @@ pub(super) fn flags(app: &App, incoming: &Incoming) -> Result<Response, Failure>
     json(incoming, &BTreeMap::from([("flags", &app.config.flags)]))
 }
 
-pub(super) fn slaves(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
+pub(super) fn slaves(picture: &Picture<'_>, incoming: &Incoming) -> Result<Response, Failure> {
     let query = incoming.query()?;
     let slave_id = query.get("slave_id").map(String::as_str);
-    json(incoming, &Slaves::of(view, &app.viewer(incoming), slave_id, Detail::Full))
+    json(incoming, &Slaves::of(picture, slave_id, Detail::Full))
 }
 
-pub(super) fn roles(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
-    let whitelist = app.config.whitelist.as_ref();
-    json(incoming, &Roles::of(&view.state, whitelist, &app.viewer(incoming)))
-}
-
-/// The body of `/state`. Empty lists stand for what comes with frameworks.
-#[derive(Serialize)]
-struct State<'a> {
-    #[serde(flatten)]
-    version: Version,
-    id: String,
-    cluster_id: Option<&'a str>,
-    pid: String,
-    hostname: &'a str,
-    start_time: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    elected_time: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    leader: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    leader_info: Option<LeaderInfo>,
-    capabilities: &'static [&'static str],
-    activated_slaves: f64,
-    deactivated_slaves: f64,
-    unreachable_slaves: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    flags: Option<&'a BTreeMap<String, String>>,
-    slaves: Vec<Slave<'a>>,
-    recovered_slaves: Vec<RecoveredSlave<'a>>,
-    frameworks: [(); 0],
-    completed_frameworks: [(); 0],
-    orphan_tasks: [(); 0],
-    unregistered_frameworks: [(); 0],
-}
-
-/// Who leads, as `/state` says it.
-#[derive(Serialize)]
-struct LeaderInfo {
-    id: String,
-    pid: String,
-    hostname: String,
-    port: u16,
-}
-
-impl LeaderInfo {
-    fn of(app: &App, view: &View) -> Option<Self> {
-        let announced = view.state.leader();
-        let (id, advertise) = match app.gate.standing() {
-            Standing::Here(_) => (app.config.id, app.config.advertise.to_string()),
-            Standing::Elsewhere(advertise) => (announced?.master_id, advertise),
-            Standing::Nowhere => return None,
-        };
-        let address: crate::config::Address = advertise.parse().ok()?;
-        Some(Self {
-            id: shapes::master_id(view.state.cluster_id(), id),
-            pid: shapes::master_pid(&address),
-            hostname: address.host().to_owned(),
-            port: address.port(),
-        })
-    }
-}
-
-pub(super) fn state(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
-    let viewer = app.viewer(incoming);
-    let all = Slaves::of(view, &viewer, None, Detail::Summaries);
-    let active = all.slaves.iter().filter(|slave| slave.is_active()).count();
-    let leader_info = LeaderInfo::of(app, view);
-    let state = State {
-        version: about::version(),
-        id: shapes::master_id(view.state.cluster_id(), app.config.id),
-        cluster_id: view.state.cluster_id().map(resources::id::ClusterId::as_str),
-        pid: shapes::master_pid(&app.config.advertise),
-        hostname: app.config.advertise.host(),
-        start_time: shapes::seconds(view.identity.started_at),
-        elected_time: view.elected_at.map(shapes::seconds),
-        leader: leader_info.as_ref().map(|leader| leader.pid.clone()),
-        leader_info,
-        capabilities: about::MASTER_CAPABILITIES,
-        activated_slaves: metrics::number(active),
-        deactivated_slaves: metrics::number(all.slaves.len() - active),
-        unreachable_slaves: metrics::number(all.unreachable_slaves.len()),
-        flags: viewer.sees_flags().then_some(&app.config.flags),
-        slaves: all.slaves,
-        recovered_slaves: all.recovered_slaves,
-        frameworks: [],
-        completed_frameworks: [],
-        orphan_tasks: [],
-        unregistered_frameworks: [],
-    };
-    json(incoming, &state)
+pub(super) fn roles(
+    app: &App,
+    picture: &Picture<'_>,
+    incoming: &Incoming,
+) -> Result<Response, Failure> {
+    json(incoming, &Roles::of(picture, app.config.whitelist.as_ref()))
 }
 
 /// The metrics of this moment, of this master.
 pub(super) async fn samples(app: &App) -> Vec<Sample> {
     let status = app.handle.status();
     let mut facts = Facts {
-        uptime_seconds: app.started.elapsed().as_secs_f64(),
+        uptime: app.started.elapsed(),
         is_leader: matches!(app.gate.standing(), Standing::Here(_)),
         raft: RaftFacts::of(&status),
+        counts: app.handle.counts(),
         ..Facts::default()
     };
     // A stale view waits for nobody; while there is none the rest is known all the same.
     if let Ok(view) = app.handle.view(Consistency::Stale).await {
-        facts.agents_connected = view.sessions.len();
-        facts.state = StateFacts::of(&view.state);
+        if facts.is_leader {
+            facts.agents_connected = view.sessions.len();
+            let offers = Offers::now(app).await;
+            let offered = offers.iter().map(|offer| &offer.resources);
+            facts.state = StateFacts::of_leader(&view.state, offered);
+        } else {
+            facts.state = StateFacts::of_follower(&view.state);
+        }
     }
     metrics::samples(&facts, &app.counters)
 }

@@ -18,9 +18,14 @@ pub(crate) enum Route {
     Redirect,
     Slaves,
     State,
+    StateSummary,
+    Frameworks,
+    Tasks,
     Roles,
     Operator,
+    Scheduler,
     Legacy(LegacyCall),
+    Teardown,
     Server,
     Agents,
     Operations,
@@ -62,18 +67,18 @@ const PREFIXES: &[(&str, Route)] = &[
     ("slaves", Route::Slaves),
     ("state", Route::State),
     ("api/v1", Route::Operator),
-    ("api/v1/scheduler", Route::Later(Realm::Scheduler)),
+    ("api/v1/scheduler", Route::Scheduler),
     ("reserve", Route::Legacy(LegacyCall::Reserve)),
     ("unreserve", Route::Legacy(LegacyCall::Unreserve)),
     ("create-volumes", Route::Legacy(LegacyCall::CreateVolumes)),
     ("destroy-volumes", Route::Legacy(LegacyCall::DestroyVolumes)),
-    ("state-summary", Route::Later(Realm::Readonly)),
-    ("frameworks", Route::Later(Realm::Readonly)),
-    ("tasks", Route::Later(Realm::Readonly)),
+    ("state-summary", Route::StateSummary),
+    ("frameworks", Route::Frameworks),
+    ("tasks", Route::Tasks),
     ("roles", Route::Roles),
     ("quota", Route::Later(Realm::Readwrite)),
     ("weights", Route::Later(Realm::Readwrite)),
-    ("teardown", Route::Later(Realm::Readwrite)),
+    ("teardown", Route::Teardown),
     ("maintenance/schedule", Route::Later(Realm::Readwrite)),
     ("maintenance/status", Route::Later(Realm::Readonly)),
     ("machine/down", Route::Later(Realm::Readwrite)),
@@ -128,6 +133,9 @@ impl Route {
             | Self::MetricsSnapshot
             | Self::Slaves
             | Self::State
+            | Self::StateSummary
+            | Self::Frameworks
+            | Self::Tasks
             | Self::Roles
             | Self::Server
             | Self::Agents
@@ -136,7 +144,10 @@ impl Route {
             | Self::TransactionOf(_)
             | Self::Reservations
             | Self::Volumes => Some(Realm::Readonly),
-            Self::Operator | Self::Legacy(_) | Self::Transaction => Some(Realm::Readwrite),
+            Self::Operator | Self::Legacy(_) | Self::Teardown | Self::Transaction => {
+                Some(Realm::Readwrite)
+            }
+            Self::Scheduler => Some(Realm::Scheduler),
             Self::Later(realm) => Some(*realm),
         }
     }
@@ -154,9 +165,14 @@ impl Route {
             | Self::Server => Reach::Anywhere,
             Self::Slaves
             | Self::State
+            | Self::StateSummary
+            | Self::Frameworks
+            | Self::Tasks
             | Self::Roles
             | Self::Operator
+            | Self::Scheduler
             | Self::Legacy(_)
+            | Self::Teardown
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)
@@ -166,6 +182,14 @@ impl Route {
             | Self::Volumes
             | Self::Later(_) => Reach::Leader,
         }
+    }
+
+    /// Whether what is offered is part of the answer.
+    pub(crate) const fn shows_offers(&self) -> bool {
+        matches!(
+            self,
+            Self::Slaves | Self::State | Self::StateSummary | Self::Frameworks | Self::Roles
+        )
     }
 
     /// The methods it takes; empty means all.
@@ -180,6 +204,9 @@ impl Route {
             | Self::MetricsSnapshot
             | Self::Slaves
             | Self::State
+            | Self::StateSummary
+            | Self::Frameworks
+            | Self::Tasks
             | Self::Roles
             | Self::Server
             | Self::Agents
@@ -189,9 +216,10 @@ impl Route {
             | Self::Reservations
             | Self::Volumes => READ,
             Self::Operator
+            | Self::Scheduler
             | Self::Legacy(_)
-            | Self::Transaction
-            | Self::Later(Realm::Scheduler) => &[Method::POST],
+            | Self::Teardown
+            | Self::Transaction => &[Method::POST],
             Self::Redirect | Self::Later(_) => &[],
         }
     }
@@ -221,10 +249,14 @@ mod tests {
             check(&at("/api/v1/operations/a%20b"), Some(Route::Operation("a b".into())));
             check(&at("/api/v1/transaction"), Some(Route::Transaction));
             check(&at("/api/v1/transactions/3-7"), Some(Route::TransactionOf("3-7".into())));
-            check(&at("/api/v1/scheduler"), Some(Route::Later(Realm::Scheduler)));
+            check(&at("/api/v1/scheduler"), Some(Route::Scheduler));
             check(&at("/slaves"), Some(Route::Slaves));
             check(&at("//slaves/"), Some(Route::Slaves));
             check(&at("/slaves/x"), Some(Route::Slaves));
+            check(&at("/state"), Some(Route::State));
+            check(&at("/state-summary"), Some(Route::StateSummary));
+            check(&at("/frameworks/"), Some(Route::Frameworks));
+            check(&at("/teardown"), Some(Route::Teardown));
             check(&at("/metrics"), Some(Route::Metrics));
             check(&at("/metrics/snapshot"), Some(Route::MetricsSnapshot));
             check(&at("/create-volumes"), Some(Route::Legacy(LegacyCall::CreateVolumes)));

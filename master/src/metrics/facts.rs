@@ -1,15 +1,15 @@
-//! What the metrics are read off: where this master stands in the log, and sums over the
-//! replicated state. Must not know the names under which it is published. Next: `counters.rs`.
+//! What the metrics are read off: this process, where it stands in the log, what it did as a
+//! leader, and sums over the replicated state. Must not know the names under which it is
+//! published. Next: `sums.rs`.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
+use raft::{FailoverCounts, Timing};
 use resources::id::LogIndex;
 use resources::operation::Operation;
-use resources::resource::Resource;
-use resources::value::{Scalar, Value};
 
-use crate::state::State;
-use crate::state::operations::OperationState;
+use super::StateFacts;
+use crate::leader::Counts;
 
 /// Resources whose totals are metrics.
 pub(super) const TOTALS: [&str; 4] = ["cpus", "gpus", "mem", "disk"];
@@ -20,11 +20,14 @@ pub(super) const OPERATIONS: [&str; 6] =
 /// What the metrics are read off.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    pub(crate) uptime_seconds: f64,
+    pub(crate) uptime: Duration,
     pub(crate) is_leader: bool,
     /// Agents with a session.
     pub(crate) agents_connected: usize,
     pub(crate) raft: RaftFacts,
+    /// What this process did as a leader.
+    pub(crate) counts: Counts,
+    /// Nothing while this master does not lead: the leader publishes it.
     pub(crate) state: StateFacts,
 }
 
@@ -35,8 +38,14 @@ pub(crate) struct RaftFacts {
     pub(crate) last_log: u64,
     pub(crate) committed: u64,
     pub(crate) applied: u64,
+    pub(crate) snapshot: u64,
+    pub(crate) purged: u64,
     pub(crate) masters: usize,
-    pub(crate) fsync_p99_seconds: Option<f64>,
+    pub(crate) commit_p99: Option<Duration>,
+    /// Since a quorum last took this master for the leader; none unless it leads.
+    pub(crate) last_quorum_ack: Option<Duration>,
+    pub(crate) timing: Option<Timing>,
+    pub(crate) failover: FailoverCounts,
 }
 
 impl RaftFacts {
@@ -47,73 +56,26 @@ impl RaftFacts {
             last_log: at(status.last_log),
             committed: at(status.committed),
             applied: at(status.applied),
+            snapshot: at(status.snapshot),
+            purged: at(status.purged),
             masters: status.peers.len() + 1,
-            fsync_p99_seconds: status.commit_p99.map(|p99| p99.as_secs_f64()),
+            commit_p99: status.commit_p99,
+            last_quorum_ack: status.last_quorum_ack,
+            timing: Some(status.timing),
+            failover: status.failover,
         }
     }
 }
 
-/// Sums over the replicated state.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StateFacts {
-    pub(super) agents: usize,
-    pub(super) alarms: usize,
-    pub(super) totals: BTreeMap<&'static str, Scalar>,
-    pub(super) reserved: BTreeMap<&'static str, Scalar>,
-    pub(super) volumes: usize,
-    pub(super) volumes_disk: Scalar,
-    pub(super) pending: BTreeMap<&'static str, usize>,
-    /// Ended operations that are still on record.
-    pub(super) finished: usize,
-    pub(super) failed: usize,
-}
-
-impl StateFacts {
-    /// Sums up a state.
-    pub(crate) fn of(state: &State) -> Self {
-        let mut facts = Self { alarms: state.alarms().count(), ..Self::default() };
-        for agent in state.agents() {
-            facts.agents += 1;
-            for name in TOTALS {
-                let total = facts.totals.entry(name).or_default();
-                *total = total.saturating_add(agent.total.scalar(name).unwrap_or_default());
-            }
-            agent.total.iter().for_each(|resource| facts.add_reserved(resource));
-        }
-        for record in state.operations() {
-            match record.state {
-                OperationState::Pending => {
-                    *facts.pending.entry(kind(&record.operation)).or_default() += 1;
-                }
-                OperationState::Finished => facts.finished += 1,
-                OperationState::Failed => facts.failed += 1,
-            }
-        }
-        facts
-    }
-
-    fn add_reserved(&mut self, resource: &Resource) {
-        let (true, Value::Scalar(amount)) = (resource.is_reserved(), &resource.value) else {
-            return;
-        };
-        if let Some(name) = TOTALS.into_iter().find(|name| *name == resource.name) {
-            let sum = self.reserved.entry(name).or_default();
-            *sum = sum.saturating_add(*amount);
-        }
-        if resource.is_persistent_volume() {
-            self.volumes += 1;
-            self.volumes_disk = self.volumes_disk.saturating_add(*amount);
-        }
-    }
-}
-
-pub(super) fn kind(operation: &Operation) -> &'static str {
+/// Mesos' name of an operation in metrics; none for a launch, which is counted in tasks.
+pub(super) fn kind(operation: &Operation) -> Option<&'static str> {
     match operation {
-        Operation::Reserve { .. } => OPERATIONS[0],
-        Operation::Unreserve { .. } => OPERATIONS[1],
-        Operation::Create { .. } => OPERATIONS[2],
-        Operation::Destroy { .. } => OPERATIONS[3],
-        Operation::Grow { .. } => OPERATIONS[4],
-        Operation::Shrink { .. } => OPERATIONS[5],
+        Operation::Reserve { .. } => Some(OPERATIONS[0]),
+        Operation::Unreserve { .. } => Some(OPERATIONS[1]),
+        Operation::Create { .. } => Some(OPERATIONS[2]),
+        Operation::Destroy { .. } => Some(OPERATIONS[3]),
+        Operation::Grow { .. } => Some(OPERATIONS[4]),
+        Operation::Shrink { .. } => Some(OPERATIONS[5]),
+        Operation::Launch(_) => None,
     }
 }

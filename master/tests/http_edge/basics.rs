@@ -61,7 +61,8 @@ async fn routes_methods_and_forms() {
         (Some(JSON), None, r#"{"type":"CREATE_VOLUMES"}"#, 400, "'create_volumes' to be present"),
         (Some(JSON), Some("image/png"), health, 406, ""),
         (Some(JSON), None, r#"{"type":"UNKNOWN"}"#, 501, ""),
-        (Some(JSON), None, r#"{"type":"GET_TASKS"}"#, 501, "GET_TASKS is not served"),
+        (Some(JSON), None, r#"{"type":"GET_QUOTA"}"#, 501, "GET_QUOTA is not served"),
+        (Some(JSON), None, r#"{"type":"TEARDOWN"}"#, 400, "'teardown' to be present"),
         (Some("application/x-protobuf"), None, "\u{8}", 400, ""),
     ] {
         let answer = post(kind, accept, body).await;
@@ -69,7 +70,7 @@ async fn routes_methods_and_forms() {
         assert!(answer.text.contains(text), "{body}: {}", answer.text);
     }
     let scheduler = send(client().post(url("/master/api/v1/scheduler"))).await;
-    assert_eq!(scheduler.status, 501);
+    assert_eq!(scheduler.status, 400);
 
     let large = vec![b' '; (8 << 20) + 1];
     let answer = send(client().post(url("/api/v1")).header("content-type", JSON).body(large));

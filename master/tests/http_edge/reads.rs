@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::calls::{call, reserved_cpus, volume};
-use crate::support::{Agent, Cluster, get, json};
+use crate::support::{Agent, Cluster, get, json, until};
 
 async fn cluster() -> (Cluster, String, Agent) {
     let cluster = Cluster::start(1, 1, &[]).await;
@@ -102,6 +102,12 @@ async fn u04_metrics_agree_with_the_state() {
         assert!(text.contains(line), "{line}{text}");
     }
     let snapshot = json(&leader, "/metrics/snapshot").await.unwrap();
-    assert_eq!(snapshot["master/operations/finished"], 2.0);
     assert_eq!(snapshot["master/gpus_total"], 2.0);
+    // What the leader counts is published a moment later.
+    until("both operations are counted", async || {
+        let snapshot = json(&leader, "/metrics/snapshot").await.unwrap();
+        snapshot["master/operations/finished"] == 2.0
+            && snapshot["master/operations/create/finished"] == 1.0
+    })
+    .await;
 }

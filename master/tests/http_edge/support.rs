@@ -191,6 +191,8 @@ impl Agent {
             resources_digest: declared.digest(),
             settled: Vec::new(),
             unavailable: Vec::new(),
+            tasks: Vec::new(),
+            executors: Vec::new(),
         };
         let mut client = AgentServiceClient::connect(format!("http://{address}")).await.unwrap();
         let (tx, rx) = mpsc::channel(64);

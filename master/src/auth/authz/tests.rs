@@ -139,6 +139,8 @@ fn registration_asks_for_static_roles_and_for_unreserved_resources() {
             applied_seq: Seq(0),
             settled: Vec::new(),
             unavailable: Vec::new(),
+            tasks: Vec::new(),
+            executors: Vec::new(),
         }
     };
     let acls = r#"{"register_agents":[
@@ -161,4 +163,28 @@ fn registration_asks_for_static_roles_and_for_unreserved_resources() {
     assert!(!may(Some("other"), "disk(ads):5"));
     assert!(!may(None, "disk(ads):5"));
     assert!(Authorizer::default().registration(None, &registration("cpus:1")).is_ok());
+}
+
+#[test]
+fn frameworks_and_tasks_need_roles_and_users() {
+    let acls = r#"{"permissive": false,
+        "register_frameworks": [
+            {"principals": {"values": ["ops"]}, "roles": {"values": ["a/%", "b"]}}
+        ],
+        "run_tasks": [{"principals": {"values": ["ops"]}, "users": {"values": ["web"]}}]}"#;
+    let authorizer = Authorizer::new(Acls::parse(acls).unwrap());
+    let ops = Principal::new("ops");
+    let may = |roles: &[&str]| {
+        let roles = roles.iter().map(|role| Role::parse(*role).unwrap()).collect();
+        authorizer.framework(Some(&ops), &roles).map_err(|forbidden| forbidden.to_string())
+    };
+    assert_eq!(may(&["a/x", "b"]), Ok(()));
+    let refused = may(&["a", "b"]).unwrap_err();
+    assert_eq!(refused, "principal 'ops' may not subscribe as a framework for role 'a'");
+    assert!(may(&[]).is_err());
+    assert!(authorizer.framework(None, &BTreeSet::from([Role::parse("b").unwrap()])).is_err());
+    assert_eq!(authorizer.task(Some(&ops), "web"), Ok(()));
+    let refused = authorizer.task(Some(&ops), "root").unwrap_err();
+    assert_eq!(refused.to_string(), "principal 'ops' may not run tasks as user 'root'");
+    assert!(Authorizer::default().framework(None, &BTreeSet::new()).is_ok());
 }

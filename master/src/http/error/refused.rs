@@ -5,6 +5,7 @@ use http::StatusCode;
 use resources::resource::Resource;
 
 use crate::auth::Viewer;
+use crate::state::TaskName;
 use crate::state::rejection::{Rejection, list};
 
 /// A rejection with what the edge knows of it.
@@ -20,7 +21,9 @@ pub(crate) struct Refused {
 impl Refused {
     /// A rejection as this reader may see it.
     pub(crate) fn new(rejection: Rejection, viewer: &Viewer<'_>) -> Self {
-        let is_veiled = !known_resources(rejection.root()).into_iter().all(|r| viewer.sees(r));
+        let root = rejection.root();
+        let hides_tasks = !tasks(root).is_empty() && !viewer.sees_every_task();
+        let is_veiled = hides_tasks || !known_resources(root).into_iter().all(|r| viewer.sees(r));
         Self { rejection, index: None, is_veiled }
     }
 
@@ -30,6 +33,8 @@ impl Refused {
             | Rejection::Invalid { .. }
             | Rejection::VolumeExists { .. }
             | Rejection::VolumesNotFound { .. }
+            | Rejection::VolumesInUse { .. }
+            | Rejection::Framework { .. }
             | Rejection::TransactionSize { .. } => StatusCode::BAD_REQUEST,
             Rejection::Insufficient { .. }
             | Rejection::SharesRemain { .. }
@@ -102,24 +107,16 @@ impl Refused {
             Rejection::Insufficient { wanted, .. } if self.is_veiled => {
                 format!("Not enough is available for {}", list(wanted))
             }
-            Rejection::Insufficient { agent_id, wanted, available, blocked_by, volumes } => {
-                let mut text = match available.as_slice() {
-                    [] => format!("Agent {agent_id} has nothing like it and does not contain"),
-                    available => format!("{} does not contain", list(available)),
-                };
-                text.push(' ');
-                text.push_str(&list(wanted));
-                if !blocked_by.is_empty() {
-                    let ids: Vec<&str> = blocked_by.iter().map(|id| id.as_str()).collect();
-                    text.push_str("; held by unconfirmed operations ");
-                    text.push_str(&ids.join(", "));
-                }
-                if !volumes.is_empty() {
-                    text.push_str("; under volumes ");
-                    text.push_str(&list(volumes));
-                }
-                text
+            insufficient @ Rejection::Insufficient { .. } => shortage(insufficient),
+            Rejection::VolumesInUse { agent_id, volumes, tasks } => {
+                let users = if self.is_veiled { String::new() } else { used_by(tasks) };
+                format!(
+                    "Invalid DESTROY operation on agent {agent_id}: Persistent volumes in use: \
+                     {}{users}",
+                    list(volumes)
+                )
             }
+            Rejection::Framework { refusal, .. } => refusal.to_string(),
             other @ (Rejection::SharesRemain { .. }
             | Rejection::Overloaded { .. }
             | Rejection::Regressed { .. }
@@ -136,6 +133,48 @@ impl Refused {
             | Rejection::Registration(_)
             | Rejection::Fault { .. }) => super::text::sentence(&other.to_string()),
         }
+    }
+}
+
+/// What is wanted and what is there, and what stands in the way.
+fn shortage(rejection: &Rejection) -> String {
+    let Rejection::Insufficient { agent_id, wanted, available, blocked_by, volumes, tasks } =
+        rejection
+    else {
+        return String::new();
+    };
+    let mut text = match available.as_slice() {
+        [] => format!("Agent {agent_id} has no such resources; wanted"),
+        available => format!("{} does not contain", list(available)),
+    };
+    text.push(' ');
+    text.push_str(&list(wanted));
+    if !blocked_by.is_empty() {
+        let ids: Vec<&str> = blocked_by.iter().map(|id| id.as_str()).collect();
+        text.push_str("; held by unconfirmed operations ");
+        text.push_str(&ids.join(", "));
+    }
+    if !volumes.is_empty() {
+        text.push_str("; under volumes ");
+        text.push_str(&list(volumes));
+    }
+    text.push_str(&used_by(tasks));
+    text
+}
+
+fn used_by(tasks: &[TaskName]) -> String {
+    if tasks.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+    format!("; used by tasks {}", names.join(", "))
+}
+
+/// Tasks in the way.
+fn tasks(rejection: &Rejection) -> &[TaskName] {
+    match rejection {
+        Rejection::Insufficient { tasks, .. } | Rejection::VolumesInUse { tasks, .. } => tasks,
+        _ => &[],
     }
 }
 
@@ -158,7 +197,9 @@ fn known_resources(rejection: &Rejection) -> Vec<&Resource> {
             wanted.iter().chain(available).chain(volumes).collect()
         }
         Rejection::SharesRemain { volume, .. } => vec![volume],
+        Rejection::VolumesInUse { volumes, .. } => volumes.iter().collect(),
         Rejection::UnknownAgent { .. }
+        | Rejection::Framework { .. }
         | Rejection::Invalid { .. }
         | Rejection::Overloaded { .. }
         | Rejection::Regressed { .. }

@@ -77,6 +77,7 @@ fn rejections() -> Vec<(Rejection, u16, &'static str)> {
                 available: resource("cpus:1;mem:3"),
                 blocked_by: vec![operation_id.clone()],
                 volumes: Vec::new(),
+                tasks: Vec::new(),
             },
             409,
             "cpus:1; mem:3 does not contain cpus:2; held by unconfirmed operations 3-7",
@@ -158,12 +159,13 @@ fn the_json_form_has_every_key() {
         available: Vec::new(),
         blocked_by: vec![operation_id()],
         volumes: Vec::new(),
+        tasks: Vec::new(),
     };
     let hint = rejection.hint();
     let expected = json!({
         "code": "FailedPrecondition",
-        "message": "Agent c-S0 has nothing like it and does not contain cpus:2; held by \
-            unconfirmed operations 3-7",
+        "message": "Agent c-S0 has no such resources; wanted cpus:2; held by unconfirmed \
+            operations 3-7",
         "agent_id": "c-S0", "wanted": ["cpus:2"], "available": [],
         "blocked_by": ["operation 3-7"], "hint": hint,
     });
@@ -207,6 +209,7 @@ fn z03_errors_keep_secrets() {
             available: secret(),
             blocked_by: vec![operation_id()],
             volumes: secret(),
+            tasks: Vec::new(),
         },
         Rejection::VolumeExists {
             agent_id: agent_id.clone(),

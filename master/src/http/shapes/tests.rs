@@ -1,6 +1,9 @@
 //! The shapes of `/slaves` and `/state`, key by key, and what a reader who may not see a role is
 //! shown.
 
+mod work;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resources::id::{AgentId, CheckpointId, LogIndex, OperationId, Principal, Seq, Term};
@@ -11,8 +14,10 @@ use resources::role::Role;
 use serde_json::json;
 
 use super::*;
-use crate::auth::{Acls, Authorizer};
-use crate::leader::{Leadership, MasterIdentity};
+use crate::auth::{Acls, Authorizer, Viewer};
+use crate::http::offers::Offers;
+use crate::http::picture::Picture;
+use crate::leader::{Leadership, MasterIdentity, View};
 use crate::state::command::{Command, CommandKind, Response, SourceAddr};
 use crate::state::{Moment, State};
 
@@ -33,6 +38,27 @@ fn reserved(form: &str) -> Resource {
 
 /// A cluster with one agent, a reservation on it, and a volume on a part of that.
 pub(crate) fn view() -> View {
+    of(&state())
+}
+
+fn of(state: &State) -> View {
+    View {
+        state: Arc::new(state.freeze()),
+        applied: LogIndex(4),
+        term: Term(1),
+        sessions: Arc::default(),
+        returned: Arc::default(),
+        identity: MasterIdentity {
+            id: MasterId(1),
+            advertise: "127.0.0.1:5050".to_owned(),
+            started_at: Timestamp::default(),
+        },
+        elected_at: None,
+        leadership: Leadership::Leading { term: Term(1) },
+    }
+}
+
+fn state() -> State {
     let mut state = State::default();
     let cluster_id = ClusterId::parse("c").unwrap();
     apply(&mut state, 1, CommandKind::FormCluster { cluster_id });
@@ -55,15 +81,14 @@ pub(crate) fn view() -> View {
         applied_seq: Seq(0),
         settled: Vec::new(),
         unavailable: Vec::new(),
+        tasks: Vec::new(),
+        executors: Vec::new(),
     };
     apply(&mut state, 2, CommandKind::RegisterAgent(Box::new(registration)));
     let disk = r#"{"name":"disk","type":"SCALAR","scalar":{"value":100},"role":"ads",
         "reservation":{"principal":"ops"}}"#;
-    let volume = r#"{"name":"disk","type":"SCALAR","scalar":{"value":60},"role":"ads",
-        "reservation":{"principal":"ops"},"disk":{"persistence":{"id":"v1","principal":"ops"},
-        "volume":{"container_path":"data","mode":"RW"}}}"#;
     let reserve = Operation::Reserve { resources: vec![reserved(disk)], source: Vec::new() };
-    let create = Operation::Create { volumes: vec![reserved(volume)] };
+    let create = Operation::Create { volumes: vec![reserved(VOLUME)] };
     for (index, operation) in [(3, reserve), (4, create)] {
         let agent_id = AgentId::parse("c-S0").unwrap();
         let operation_id = OperationId::parse(format!("1-{index}")).unwrap();
@@ -71,27 +96,19 @@ pub(crate) fn view() -> View {
         let response = apply(&mut state, index, kind);
         assert!(matches!(response, Response::Accepted { .. }), "{response}");
     }
-    View {
-        state: Arc::new(state.freeze()),
-        applied: LogIndex(4),
-        term: Term(1),
-        sessions: Arc::default(),
-        returned: Arc::default(),
-        identity: MasterIdentity {
-            id: MasterId(1),
-            advertise: "127.0.0.1:5050".to_owned(),
-            started_at: Timestamp::default(),
-        },
-        elected_at: None,
-        leadership: Leadership::Leading { term: Term(1) },
-    }
+    state
 }
+
+const VOLUME: &str = r#"{"name":"disk","type":"SCALAR","scalar":{"value":60},"role":"ads",
+    "reservation":{"principal":"ops"},"disk":{"persistence":{"id":"v1","principal":"ops"},
+    "volume":{"container_path":"data","mode":"RW"}}}"#;
 
 #[test]
 fn slaves_has_every_key() {
-    let (view, authorizer) = (view(), Authorizer::default());
-    let everything = Viewer::new(&authorizer, None);
-    let slaves = serde_json::to_value(Slaves::of(&view, &everything, None, Detail::Full)).unwrap();
+    let (view, offers, authorizer) = (view(), Offers::default(), Authorizer::default());
+    let viewer = Viewer::new(&authorizer, None);
+    let picture = Picture { view: &view, offers: &offers, viewer };
+    let slaves = serde_json::to_value(Slaves::of(&picture, None, Detail::Full)).unwrap();
     let scalar = |name: &str, value: f64| {
         let scalar = json!({"value": value});
         json!({"name": name, "type": "SCALAR", "scalar": scalar, "role": "*"})
@@ -136,9 +153,9 @@ fn slaves_has_every_key() {
         json!([{"id": "c-S0", "hostname": "h1", "port": 5061, "attributes": attributes}])
     );
     assert_eq!(slaves["unreachable_slaves"], json!([]));
-    let other = Slaves::of(&view, &everything, Some("c-S1"), Detail::Full);
+    let other = Slaves::of(&picture, Some("c-S1"), Detail::Full);
     assert_eq!((other.slaves.len(), other.recovered_slaves.len()), (0, 0));
-    let brief = Slaves::of(&view, &everything, Some("c-S0"), Detail::Summaries);
+    let brief = Slaves::of(&picture, Some("c-S0"), Detail::Summaries);
     let brief = serde_json::to_value(brief).unwrap();
     assert!(brief["slaves"][0].get("reserved_resources_full").is_none());
 }
@@ -156,11 +173,13 @@ fn revocable_resources_have_a_name_of_their_own() {
 fn what_a_reader_may_not_see_is_left_out() {
     let rules = r#"{"view_roles":[{"principals":{"values":["svc"]},"roles":{"values":["ads"]}},
         {"principals":{"type":"ANY"},"roles":{"type":"NONE"}}]}"#;
-    let (view, authorizer) = (view(), Authorizer::new(Acls::parse(rules).unwrap()));
+    let authorizer = Authorizer::new(Acls::parse(rules).unwrap());
+    let (view, offers) = (view(), Offers::default());
     let reserved = |principal: Option<&str>| {
         let principal = principal.map(Principal::new);
         let viewer = Viewer::new(&authorizer, principal.as_ref());
-        let slaves = Slaves::of(&view, &viewer, None, Detail::Full);
+        let picture = Picture { view: &view, offers: &offers, viewer };
+        let slaves = Slaves::of(&picture, None, Detail::Full);
         let slave = serde_json::to_value(&slaves.slaves[0]).unwrap();
         let names = |key: &str| {
             let roles = slave[key].as_object().unwrap();

@@ -1,0 +1,160 @@
+//! Sums over the replicated state, made in one walk. Must not know the names under which they
+//! are published. Next: `counters.rs`.
+
+use std::collections::BTreeMap;
+
+use resources::collection::Resources;
+use resources::id::FrameworkId;
+use resources::resource::Resource;
+use resources::role::Role;
+use resources::task::TaskState;
+use resources::value::{Scalar, Value};
+
+use super::facts::{TOTALS, kind};
+use crate::state::State;
+use crate::state::frameworks::Framework;
+use crate::state::operations::OperationState;
+
+/// Sums over the replicated state.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StateFacts {
+    pub(super) agents: usize,
+    pub(super) alarms: usize,
+    pub(super) totals: Amounts,
+    pub(super) used: Amounts,
+    /// Offers that are out, and what is in them.
+    pub(super) offers: usize,
+    pub(super) offered: Amounts,
+    pub(super) reserved: Amounts,
+    pub(super) volumes: usize,
+    pub(super) volumes_disk: Scalar,
+    /// Operations on their way, by Mesos' name in metrics.
+    pub(super) pending: BTreeMap<&'static str, usize>,
+    /// Ended operations that are still on record.
+    pub(super) finished: usize,
+    pub(super) failed: usize,
+    pub(super) frameworks: Vec<FrameworkFacts>,
+    /// Tasks on record, by state.
+    pub(super) tasks: BTreeMap<TaskState, u64>,
+}
+
+/// Amounts by name, revocable ones apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Amounts {
+    plain: [Scalar; TOTALS.len()],
+    revocable: [Scalar; TOTALS.len()],
+}
+
+/// Whether an amount can be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    Plain,
+    Revocable,
+}
+
+/// One framework.
+#[derive(Debug, Clone)]
+pub(super) struct FrameworkFacts {
+    pub(super) id: FrameworkId,
+    pub(super) name: String,
+    pub(super) is_subscribed: bool,
+    /// Roles, and whether offers for them are suppressed.
+    pub(super) roles: BTreeMap<Role, bool>,
+    pub(super) tasks: BTreeMap<TaskState, u64>,
+}
+
+impl StateFacts {
+    /// What every master publishes.
+    pub(crate) fn of_follower(state: &State) -> Self {
+        Self { alarms: state.alarms().count(), ..Self::default() }
+    }
+
+    /// Sums up a state and what is offered of it.
+    pub(crate) fn of_leader<'a>(
+        state: &State,
+        offered: impl Iterator<Item = &'a Resources>,
+    ) -> Self {
+        let mut facts = Self::of_follower(state);
+        for resources in offered {
+            facts.offers += 1;
+            facts.offered.add_all(resources);
+        }
+        for agent in state.agents() {
+            facts.agents += 1;
+            facts.totals.add_all(&agent.total);
+            facts.used.add_all(&agent.used);
+            agent.total.iter().for_each(|resource| facts.add_reserved(resource));
+        }
+        for record in state.operations() {
+            match record.state {
+                OperationState::Pending => {
+                    if let Some(kind) = kind(&record.operation) {
+                        *facts.pending.entry(kind).or_default() += 1;
+                    }
+                }
+                OperationState::Finished => facts.finished += 1,
+                OperationState::Failed => facts.failed += 1,
+            }
+        }
+        for framework in state.frameworks() {
+            let framework = FrameworkFacts::of(framework);
+            for (state, count) in &framework.tasks {
+                *facts.tasks.entry(*state).or_default() += count;
+            }
+            facts.frameworks.push(framework);
+        }
+        facts
+    }
+
+    fn add_reserved(&mut self, resource: &Resource) {
+        if !resource.is_reserved() {
+            return;
+        }
+        self.reserved.add(resource);
+        if let (true, Value::Scalar(amount)) = (resource.is_persistent_volume(), &resource.value) {
+            self.volumes += 1;
+            self.volumes_disk = self.volumes_disk.saturating_add(*amount);
+        }
+    }
+}
+
+impl Amounts {
+    /// A shared volume counts once, however many use it.
+    fn add_all(&mut self, resources: &Resources) {
+        resources.iter().for_each(|resource| self.add(resource));
+    }
+
+    fn add(&mut self, resource: &Resource) {
+        let place = TOTALS.iter().position(|name| *name == resource.name);
+        if let (Some(place), Value::Scalar(amount)) = (place, &resource.value) {
+            let sums = if resource.revocable { &mut self.revocable } else { &mut self.plain };
+            sums[place] = sums[place].saturating_add(*amount);
+        }
+    }
+
+    /// Each name with its amount.
+    pub(super) fn iter(&self, claim: Claim) -> impl Iterator<Item = (&'static str, Scalar)> {
+        let sums = match claim {
+            Claim::Plain => self.plain,
+            Claim::Revocable => self.revocable,
+        };
+        TOTALS.into_iter().zip(sums)
+    }
+}
+
+impl FrameworkFacts {
+    fn of(framework: &Framework) -> Self {
+        let suppressed = |role: &Role| (role.clone(), framework.suppressed.contains(role));
+        let mut tasks = BTreeMap::new();
+        for task in framework.tasks.values() {
+            *tasks.entry(task.state).or_default() += 1;
+        }
+        Self {
+            id: framework.id.clone(),
+            name: framework.info.name.clone(),
+            is_subscribed: framework.is_subscribed(),
+            roles: framework.info.roles.iter().map(suppressed).collect(),
+            tasks,
+        }
+    }
+}
