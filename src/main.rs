@@ -19,7 +19,13 @@ mod telemetry;
 /// Threads of an agent: one for the network, one while the other is busy with the disk.
 const AGENT_THREADS: usize = 2;
 
+/// What an agent starts beside each executor; not for users.
+const SUPERVISE: &str = "supervise";
+
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == SUPERVISE) {
+        return agent::supervise();
+    }
     telemetry::abort_on_panic();
     exit::code(run())
 }

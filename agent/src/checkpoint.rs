@@ -1,7 +1,7 @@
 //! The agent's durable memory: one redb file, one transaction per checkpoint. Knows how rows
 //! are written, not what they mean. Next: `recovery.rs`.
 //!
-//! Layout of `<work dir>/meta/agent.redb`, format version 2. Values are MessagePack with field
+//! Layout of `<work dir>/meta/agent.redb`, format version 3. Values are MessagePack with field
 //! names, so fields can be added; a reader refuses a higher version.
 //!
 //! | table | key | value |
@@ -12,11 +12,16 @@
 //! | `intents` | seq | order begun but not settled |
 //! | `settled` | seq | outcome not acknowledged, with its operation |
 //! | `volumes` | role, volume id | order that made it, device, inode |
+//! | `frameworks` | framework id | its info, what counts of it, whether it is gone |
+//! | `executors` | framework id, executor id | its info, its run |
+//! | `heard` | framework id, executor id | number of the last word of its supervisor |
+//! | `tasks` | framework id, task id | its info, its executor, the order that launched it |
+//! | `statuses` | framework id, task id | its state, and the statuses not acknowledged |
 //!
 //! The rows of `resources` are the total at `applied`. An order costs the rows that it touches,
 //! however many reservations the agent has. Version 1 had no table `resources`: the total was
-//! `total` in `meta` with the orders of `journal` folded over it. It is read, and the next start
-//! writes version 2.
+//! `total` in `meta` with the orders of `journal` folded over it. Version 2 had no tasks. Both are
+//! read, and the next start writes version 3.
 //!
 //! Beside it, `meta/checkpoint_id` holds the same id as text: it tells a lost file from a fresh
 //! work directory.
@@ -43,7 +48,7 @@ use crate::core::event::{Memory, Write};
 use crate::failpoint;
 
 /// The format this program writes, and the highest that it reads.
-const FORMAT_VERSION: u64 = 2;
+const FORMAT_VERSION: u64 = 3;
 /// Page cache of the store: its file is small.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -53,6 +58,11 @@ const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal")
 const INTENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("intents");
 const SETTLED: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("settled");
 const VOLUMES: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("volumes");
+const FRAMEWORKS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("frameworks");
+const EXECUTORS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("executors");
+const HEARD: TableDefinition<'_, (&str, &str), u64> = TableDefinition::new("heard");
+const TASKS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("tasks");
+const STATUSES: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("statuses");
 
 /// Why the checkpoint cannot be opened. The process ends with status 1.
 #[derive(Debug, Error)]
@@ -140,8 +150,8 @@ pub(crate) struct Stored {
     pub(crate) memory: Memory,
     /// Everything the agent has, at `memory.applied_seq`.
     pub(crate) total: Resources,
-    /// Whether its rows stand in the layout of this version.
-    has_rows: bool,
+    /// Format that its rows stand in.
+    version: u64,
 }
 
 impl Stored {
@@ -153,7 +163,7 @@ impl Stored {
             last_start: None,
             memory: Memory::default(),
             total: Resources::new(),
-            has_rows: true,
+            version: FORMAT_VERSION,
         }
     }
 }
@@ -247,15 +257,22 @@ impl Checkpoint {
                 meta.remove("agent_id")?;
             }
         }
-        if start.stored.has_rows {
+        if start.stored.version > load::VERSION_WITH_JOURNAL {
             write(&transaction, &changed(old, start.total))?;
         } else {
             write(&transaction, &changed(&Resources::new(), start.total))?;
-            let mut meta = transaction.open_table(META)?;
-            meta.remove("total")?;
-            meta.insert("version", encode(&FORMAT_VERSION).as_slice())?;
+            transaction.open_table(META)?.remove("total")?;
             transaction.delete_table(JOURNAL)?;
         }
+        if start.stored.version < FORMAT_VERSION {
+            let mut meta = transaction.open_table(META)?;
+            meta.insert("version", encode(&FORMAT_VERSION).as_slice())?;
+        }
+        for table in [EXECUTORS, TASKS, STATUSES] {
+            transaction.open_table(table)?;
+        }
+        transaction.open_table(FRAMEWORKS)?;
+        transaction.open_table(HEARD)?;
         transaction.commit()?;
         Ok(())
     }

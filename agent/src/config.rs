@@ -21,6 +21,9 @@ use resources::role::Role;
 
 use crate::declared;
 
+/// Longest time that executors may take to come back (spec §12).
+const REREGISTRATION_TIMEOUT_MAX: Duration = Duration::from_secs(15);
+
 /// Flags of the agent, as written. [`Flags::into_config`] gives them their meaning.
 #[derive(Debug, Clone, Args)]
 pub struct Flags {
@@ -190,10 +193,27 @@ pub struct Config {
     pub reconfiguration_policy: ReconfigurationPolicy,
     /// Boot of the host, when a test plays a reboot.
     pub boot_id: Option<String>,
+    /// How long executors may take, and what becomes of old ones.
+    pub executors: Executors,
     /// Every flag with its value, for `/state`.
     pub flags: BTreeMap<String, String>,
     /// Flags that were given but change nothing yet.
     pub not_in_force: Vec<&'static str>,
+}
+
+/// Settings about executors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Executors {
+    /// Age at which finished sandboxes are removed.
+    pub gc_delay: Duration,
+    /// Time for an executor to register.
+    pub registration_timeout: Duration,
+    /// Time for an executor to come back after a restart of the agent.
+    pub reregistration_timeout: Duration,
+    /// Time between asking an executor to end and killing it.
+    pub shutdown_grace: Duration,
+    /// Whether executors of earlier runs are ended, and the agent with them.
+    pub is_cleanup: bool,
 }
 
 impl Flags {
@@ -204,7 +224,7 @@ impl Flags {
     pub fn into_config(self) -> Result<Config, ConfigError> {
         let flags = self.texts();
         let not_in_force = self.not_in_force();
-        self.check_executor_flags()?;
+        let executors = self.executors()?;
         let work_dir = self.work_dir.filter(|dir| !dir.is_empty());
         let work_dir = work_dir.ok_or_else(|| missing("work-dir", "a directory"))?;
         let listen: Address = address("listen", &self.listen)?;
@@ -236,24 +256,36 @@ impl Flags {
             credential: credential.map(|path| read_credential(&path)).transpose()?,
             reconfiguration_policy: policy(&self.reconfiguration_policy)?,
             boot_id: self.boot_id,
+            executors,
             flags,
             not_in_force,
         })
     }
 
-    /// Tasks come later: their flags are only read for their form.
-    fn check_executor_flags(&self) -> Result<(), ConfigError> {
-        for (flag, text) in [
-            ("gc-delay", &self.gc_delay),
-            ("executor-registration-timeout", &self.executor_registration_timeout),
-            ("executor-reregistration-timeout", &self.executor_reregistration_timeout),
-            ("executor-shutdown-grace-period", &self.executor_shutdown_grace_period),
-        ] {
-            let duration: Duration = parse::duration(text)
-                .map_err(|error| wrong(flag, error, "a duration such as 5secs or 1weeks"))?;
-            if flag == "executor-reregistration-timeout" && duration > Duration::from_secs(15) {
-                return Err(wrong(flag, text, "at most 15secs"));
-            }
+    fn executors(&self) -> Result<Executors, ConfigError> {
+        let duration = |flag, text: &str| {
+            parse::duration(text)
+                .map_err(|error| wrong(flag, error, "a duration such as 5secs or 1weeks"))
+        };
+        let executors = Executors {
+            gc_delay: duration("gc-delay", &self.gc_delay)?,
+            registration_timeout: duration(
+                "executor-registration-timeout",
+                &self.executor_registration_timeout,
+            )?,
+            reregistration_timeout: duration(
+                "executor-reregistration-timeout",
+                &self.executor_reregistration_timeout,
+            )?,
+            shutdown_grace: duration(
+                "executor-shutdown-grace-period",
+                &self.executor_shutdown_grace_period,
+            )?,
+            is_cleanup: self.recover == "cleanup",
+        };
+        if executors.reregistration_timeout > REREGISTRATION_TIMEOUT_MAX {
+            let text = &self.executor_reregistration_timeout;
+            return Err(wrong("executor-reregistration-timeout", text, "at most 15secs"));
         }
         if !matches!(self.recover.as_str(), "reconnect" | "cleanup") {
             return Err(wrong("recover", &self.recover, "reconnect or cleanup"));
@@ -261,7 +293,7 @@ impl Flags {
         if !matches!(self.strict.as_str(), "true" | "false") {
             return Err(wrong("strict", &self.strict, "true or false"));
         }
-        Ok(())
+        Ok(executors)
     }
 
     fn not_in_force(&self) -> Vec<&'static str> {
@@ -269,11 +301,6 @@ impl Flags {
             ("tls-cert", self.tls_cert.is_some()),
             ("tls-key", self.tls_key.is_some()),
             ("tls-ca", self.tls_ca.is_some()),
-            ("gc-delay", self.gc_delay != "1weeks"),
-            ("executor-registration-timeout", self.executor_registration_timeout != "1mins"),
-            ("executor-reregistration-timeout", self.executor_reregistration_timeout != "2secs"),
-            ("executor-shutdown-grace-period", self.executor_shutdown_grace_period != "5secs"),
-            ("recover", self.recover != "reconnect"),
             ("strict", self.strict != "true"),
         ];
         given.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()

@@ -1,6 +1,7 @@
 //! The agent as a pure function from events to actions: fence, sequence numbers, and the same
 //! fold over orders as the master's. Knows neither sockets nor files; time and disk are the
-//! shell's. Next: `core/event.rs` (what goes in and out), `core/carry.rs` (carrying out).
+//! shell's. Next: `core/event.rs` (what goes in and out), `core/carry.rs` (carrying out),
+//! `core/asked.rs` (what is asked beside the orders), `core/tasks.rs` (executors and tasks).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -9,20 +10,25 @@
     clippy::match_wildcard_for_single_variants
 )]
 
+mod asked;
 mod carry;
 pub(crate) mod event;
+mod shown;
+pub(crate) mod tasks;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use resources::collection::Resources;
 use resources::id::{AgentId, Seq};
-use resources::message::{AgentMessage, Fence, MasterMessage, Order, Registration};
+use resources::message::{AgentMessage, Fence, Instruction, MasterMessage, Order, Registration};
 
 use self::carry::{Hand, Origin};
 use self::event::{
     Action, Ended, Event, Identity, Memory, Pause, Unavailable, VolumeKey, VolumeRecord, Write,
     pause,
 };
+use self::tasks::Tasks;
+use self::tasks::event::Settings;
 
 /// Most orders in one checkpoint.
 const BATCH_ORDERS_MAX: usize = 1_024;
@@ -49,6 +55,9 @@ pub(crate) struct Core {
     hand: Option<Hand>,
     session: Session,
     total_is_owed: bool,
+    tasks: Tasks,
+    /// What a leader asked beside orders that are not carried out yet.
+    asked: VecDeque<Instruction>,
     /// Nothing is carried out after an [`Action::Exit`].
     ended: bool,
 }
@@ -70,10 +79,12 @@ impl Core {
     /// An agent that goes on where `memory` stands, with `total` at `memory.applied_seq`.
     pub(crate) fn new(
         identity: Identity,
+        settings: Settings,
         memory: Memory,
         total: Resources,
         unavailable: BTreeMap<VolumeKey, Unavailable>,
     ) -> Self {
+        let tasks = Tasks::new(settings, memory.agent_id.clone(), memory.tasks);
         Self {
             identity,
             agent_id: memory.agent_id,
@@ -90,6 +101,8 @@ impl Core {
             hand: None,
             session: Session::Closed,
             total_is_owed: false,
+            tasks,
+            asked: VecDeque::new(),
             ended: false,
         }
     }
@@ -116,8 +129,11 @@ impl Core {
             Event::Closed => self.leave_session(),
             Event::VolumesMade(seq, markers) => self.made(seq, markers, &mut actions),
             Event::VolumesRemoved(seq) => self.removed(seq, &mut actions),
+            Event::Tasks(events) => events.into_iter().for_each(|event| self.tasks.step(event)),
         }
         self.carry_on(&mut actions);
+        self.answer_asked();
+        self.tell_of_tasks(&mut actions);
         actions
     }
 
@@ -151,6 +167,7 @@ impl Core {
     }
 
     fn start(&mut self, actions: &mut Vec<Action>) {
+        self.tasks.start();
         let intents = std::mem::take(&mut self.intents);
         if intents.is_empty() {
             actions.push(Action::EmptyTrash(self.applied_seq));
@@ -164,6 +181,10 @@ impl Core {
     fn leave_session(&mut self) {
         self.session = Session::Closed;
         self.queue.clear();
+        self.asked.clear();
+        let upto = self.hand.as_ref().map_or(self.applied_seq, Hand::upto);
+        self.tasks.forget_described(upto);
+        self.tasks.hush();
         self.total_is_owed = false;
     }
 
@@ -203,6 +224,7 @@ impl Core {
                 let Session::Registering(reported_seq) = self.session else { return };
                 if self.agent_id.as_ref() != Some(&agent_id) {
                     self.agent_id = Some(agent_id.clone());
+                    self.tasks.set_agent_id(agent_id.clone());
                     actions.push(Action::Checkpoint(vec![Write::AgentId(agent_id.clone())]));
                 }
                 self.session = Session::Registered(None);
@@ -210,6 +232,7 @@ impl Core {
                 if self.applied_seq > reported_seq {
                     self.report(actions);
                 }
+                self.tasks.say_everything();
             }
             MasterMessage::Refused { reason, retry } => match pause(retry) {
                 Some(pause) => self.close(format!("refused: {reason}"), pause, actions),
@@ -224,6 +247,7 @@ impl Core {
                 self.total_is_owed = true;
                 self.pay_debts(actions);
             }
+            MasterMessage::Instruct(instruction) => self.asked.push_back(instruction),
             MasterMessage::Ping => actions.push(Action::Send(AgentMessage::Pong)),
         }
     }
@@ -325,6 +349,8 @@ impl Core {
             resources_digest: self.total.digest(),
             settled: self.settled.values().map(|ended| ended.settled.clone()).collect(),
             unavailable: self.unavailable.values().map(|found| found.volume.clone()).collect(),
+            tasks: self.tasks.report(),
+            executors: self.tasks.named_executors(),
         }
     }
 }

@@ -1,8 +1,12 @@
-//! The agent's HTTP server: paths, prefixes, methods. What the answers hold is in `http/state.rs`
-//! and `http/api.rs`. Answers 503 until the agent has recovered; holds no decision.
+//! The agent's HTTP server: paths, prefixes, methods. What the answers hold is in
+//! `http/state.rs`, `http/api.rs` and `http/executor.rs`. Answers 503 until the agent has
+//! recovered; holds no decision.
 
 mod about;
 mod api;
+mod executor;
+mod frameworks;
+mod shapes;
 mod state;
 
 use std::convert::Infallible;
@@ -27,6 +31,7 @@ use tracing::{debug, warn};
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{Method, StatusCode};
 
+pub(crate) use self::api::agent_info;
 use crate::driver::{Handle, State, View};
 use crate::metrics;
 
@@ -127,19 +132,38 @@ async fn answer(server: &Server, request: Request) -> Response {
             Some(view) => json_answer(&state::state(&view, server)),
             None => recovering(),
         },
-        "/api/v1/executor" => plain(StatusCode::NOT_IMPLEMENTED, "executors are not supported yet"),
+        // Not wrapped for `jsonp`: a stream has no end.
+        "/api/v1/executor" => return v1_executor(server, &parts, &body).await,
         "/api/v1" => v1(server, &parts, &body).await,
         _ => StatusCode::NOT_FOUND.into_response(),
     };
     jsonp(parts.uri.query(), response).await
 }
 
+async fn v1_executor(
+    server: &Server,
+    parts: &axum::http::request::Parts,
+    body: &Bytes,
+) -> Response {
+    let driver = server.driver.borrow().clone();
+    let is_recovering = |driver: &Handle| *driver.state().borrow() == State::Recovering;
+    match driver.filter(|driver| !is_recovering(driver)) {
+        None => recovering(),
+        Some(_) if parts.method != Method::POST => not_post(&parts.method),
+        Some(driver) => executor::call(&parts.headers, body, &driver).await,
+    }
+}
+
+fn not_post(method: &Method) -> Response {
+    let text = format!("Expecting one of {{ 'POST' }}, but received '{method}'.");
+    let text = format!("405 Method Not Allowed. {text}");
+    (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")], text).into_response()
+}
+
 async fn v1(server: &Server, parts: &axum::http::request::Parts, body: &Bytes) -> Response {
     let Some(view) = ready(server).await else { return recovering() };
     if parts.method != Method::POST {
-        let text = format!("Expecting one of {{ 'POST' }}, but received '{}'.", parts.method);
-        let text = format!("405 Method Not Allowed. {text}");
-        return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")], text).into_response();
+        return not_post(&parts.method);
     }
     api::call(&parts.headers, body, &view, server)
 }
@@ -200,6 +224,29 @@ async fn jsonp(query: Option<&str>, response: Response) -> Response {
         Err(error) => return plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     };
     ([(CONTENT_TYPE, "text/javascript")], format!("{name}({body});")).into_response()
+}
+
+/// The server without sockets, for the tests of the agent as a whole.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    fn server(driver: &Handle) -> Server {
+        let (_sender, driver) = watch::channel(Some(driver.clone()));
+        let flags = std::collections::BTreeMap::new();
+        Server { driver, flags, started_at: SystemTime::now() }
+    }
+
+    pub(crate) async fn answer(driver: &Handle, request: Request) -> Response {
+        super::answer(&server(driver), request).await
+    }
+
+    pub(crate) async fn get(driver: &Handle, path: &str) -> Value {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = answer(driver, request).await;
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //!
 //! Reading order: [`config`] and `declared` (flags), `core` (the pure agent: events in, actions
 //! out), `volumes` (directories), `checkpoint` (durable rows), `detect`, `disks`,
-//! `reconfiguration` and `recovery` (the start), `driver` (the loop), `session` and its `seeker`
+//! `reconfiguration` and `recovery` (the start), `driver` (the loop), `runner` (executors, seen
+//! from the agent), `supervisor` (the process beside each executor), `session` and its `seeker`
 //! (the stream to the leader), `metrics` and `http` (what users see).
 
 mod checkpoint;
@@ -18,19 +19,22 @@ mod http;
 mod metrics;
 mod reconfiguration;
 mod recovery;
+mod runner;
 #[cfg(test)]
 mod script;
 mod session;
+mod supervisor;
 mod volumes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use resources::conversion::Incompatible;
@@ -39,6 +43,15 @@ pub use crate::config::{Config, ConfigError, Flags};
 pub use crate::disks::Conflict;
 use crate::driver::{Driver, Handle, State};
 pub use crate::reconfiguration::Difference;
+use crate::runner::Program;
+pub use crate::supervisor::supervise;
+
+/// Name of the signal for the orderly end.
+const SIGUSR1: &str = "SIGUSR1";
+/// Longest time of the orderly end.
+const RETIRE_TIMEOUT: Duration = Duration::from_secs(13);
+/// From the end of the last executor to the end of the session.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Why the agent ended. The process ends with status 1 and this line.
 #[derive(Debug, Error)]
@@ -186,15 +199,27 @@ async fn serve_orders(
     };
     let recovered = recovered.map_err(|error| RunError::Corrupt(error.to_string()))??;
     let work_dir = config.work_dir.clone();
-    let driver = Driver::start(recovered).map_err(|source| RunError::io(&work_dir, source))?;
+    let driver = Driver::start(recovered, Program::own())
+        .map_err(|source| RunError::io(&work_dir, source))?;
     let handle = driver.handle();
     driver_tx.send_replace(Some(handle.clone()));
 
     let mut session = tokio::spawn(sessions(config, handle.clone(), stopped));
     let mut state = handle.state();
+    let mut over = handle.state();
     let result = tokio::select! {
         name = signals => {
             info!(signal = name, "the agent stops");
+            if name == SIGUSR1 {
+                retire(&handle).await;
+                // What was said last is on its way, unless the session is over; what is lost of
+                // it is said again at the next start.
+                let _silence = timeout(LAST_WORDS, &mut session).await;
+            }
+            Ok(())
+        }
+        () = retired(&mut over) => {
+            info!("the executors of earlier runs have ended");
             Ok(())
         }
         reason = exit_reason(&mut state) => Err(RunError::Ended(reason)),
@@ -235,11 +260,30 @@ async fn exit_reason(state: &mut watch::Receiver<State>) -> String {
     let exit = state.wait_for(|state| matches!(state, State::Exit(_))).await;
     match exit.as_deref() {
         Ok(State::Exit(reason)) => reason.clone(),
-        Ok(State::Recovering | State::Ready) | Err(_) => "the agent's core has ended".to_owned(),
+        Ok(State::Recovering | State::Ready | State::Retired) | Err(_) => {
+            "the agent's core has ended".to_owned()
+        }
     }
 }
 
-/// SIGUSR1 is to unregister the agent one day; until then it only stops it.
+/// The orderly end: every task is killed.
+async fn retire(handle: &Handle) {
+    let mut state = handle.state();
+    handle.retire().await;
+    if timeout(RETIRE_TIMEOUT, retired(&mut state)).await.is_err() {
+        warn!("executors are still there");
+    }
+}
+
+/// Returns when no executor is left, as was asked.
+async fn retired(state: &mut watch::Receiver<State>) {
+    if state.wait_for(|state| *state == State::Retired).await.is_err() {
+        // The driver's own end is told elsewhere.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// SIGUSR1 is the orderly end; the others leave tasks running.
 fn wait_for_signal() -> Result<impl Future<Output = &'static str>, RunError> {
     let listen = |kind| signal(kind).map_err(|source| RunError::io(Path::new("signals"), source));
     let mut terminate = listen(SignalKind::terminate())?;
@@ -249,7 +293,7 @@ fn wait_for_signal() -> Result<impl Future<Output = &'static str>, RunError> {
         tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
-            _ = user.recv() => "SIGUSR1",
+            _ = user.recv() => SIGUSR1,
         }
     })
 }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use resources::collection::Resources;
+use resources::task::TaskState;
 
 use crate::driver::View;
+use crate::runner::disk::Used;
 
 /// Resources whose totals are metrics.
 const TOTALS: [&str; 4] = ["cpus", "gpus", "mem", "disk"];
@@ -28,6 +30,20 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_time: Duration,
     /// Registrations that a master answered.
     pub(crate) registrations: u64,
+    /// Tasks that were launched.
+    pub(crate) tasks_launched: u64,
+    /// Tasks that ended, by their last state.
+    pub(crate) tasks_ended: [u64; TaskState::ALL.len()],
+}
+
+impl Counters {
+    /// One more task ended so.
+    pub(crate) fn ended(&mut self, state: TaskState) {
+        let position = TaskState::ALL.iter().position(|known| *known == state);
+        if let Some(count) = position.and_then(|position| self.tasks_ended.get_mut(position)) {
+            *count += 1;
+        }
+    }
 }
 
 /// One value with its names.
@@ -79,26 +95,28 @@ fn samples(uptime: Duration, view: Option<&View>) -> Vec<Sample> {
         .mesos("slave/recovery_errors"),
     ];
     if let Some(view) = view {
-        samples.extend(totals(&view.total));
+        samples.extend(totals(&view.total, &view.used()));
         samples.extend(orders(view));
+        samples.extend(tasks(view));
+        samples.extend(volumes(view));
     }
     samples
 }
 
-fn totals(total: &Resources) -> impl Iterator<Item = Sample> {
+fn totals(total: &Resources, used: &Resources) -> impl Iterator<Item = Sample> {
     let help = "Resources of the agent; mem and disk in megabytes.";
     TOTALS.into_iter().flat_map(move |name| {
         let amount = total.scalar(name).unwrap_or_default().to_f64();
-        let used = "Resources used by tasks.";
+        let in_use = used.scalar(name).unwrap_or_default().to_f64();
+        let ratio = if amount > 0.0 { in_use / amount } else { 0.0 };
         [
             gauge("agent_resources_total", help, amount)
                 .label("resource", name)
                 .mesos(format!("slave/{name}_total")),
-            // Tasks come with frameworks: nothing is used.
-            gauge("agent_resources_used", used, 0.0)
+            gauge("agent_resources_used", "Resources used by tasks.", in_use)
                 .label("resource", name)
                 .mesos(format!("slave/{name}_used")),
-            gauge("agent_resources_used_ratio", "Used share of the total.", 0.0)
+            gauge("agent_resources_used_ratio", "Used share of the total.", ratio)
                 .label("resource", name)
                 .mesos(format!("slave/{name}_percent")),
         ]
@@ -130,6 +148,58 @@ fn orders(view: &View) -> Vec<Sample> {
         }),
         gauge("agent_volumes", "Persistent volumes.", {
             number(view.total.volumes().count() as u64)
+        }),
+    ]
+}
+
+/// Tasks and executors: those that are there by state, those that are over by their end.
+fn tasks(view: &View) -> Vec<Sample> {
+    let mut samples = vec![
+        counter("agent_tasks_launched_total", "Tasks that were launched.", {
+            view.counters.tasks_launched
+        }),
+        gauge("agent_executors", "Executors that run, or are about to.", {
+            number(view.executors.len() as u64)
+        })
+        .mesos("slave/executors_running"),
+        gauge("agent_frameworks", "Frameworks with a task or an executor here.", {
+            number(view.frameworks.len() as u64)
+        })
+        .mesos("slave/frameworks_active"),
+        gauge("agent_statuses_unacknowledged", "Statuses that wait for their frameworks.", {
+            number(view.tasks.iter().map(|task| task.status.queue.len() as u64).sum())
+        }),
+    ];
+    for (state, ended) in TaskState::ALL.iter().zip(view.counters.tasks_ended) {
+        let name = state.as_str();
+        let short = name.trim_start_matches("TASK_").to_lowercase();
+        if state.is_terminal() {
+            let help = "Tasks that ended, by their last state.";
+            let sample = counter("agent_tasks_ended_total", help, ended);
+            samples.push(sample.label("state", name).mesos(format!("slave/tasks_{short}")));
+        } else if !matches!(state, TaskState::Unreachable | TaskState::Unknown) {
+            let here = view.tasks.iter().filter(|task| task.status.state == *state).count();
+            let sample = gauge("agent_tasks", "Tasks by state.", number(here as u64));
+            samples.push(sample.label("state", name).mesos(format!("slave/tasks_{short}")));
+        }
+    }
+    samples
+}
+
+/// What volumes hold, as far as it was measured.
+fn volumes(view: &View) -> Vec<Sample> {
+    let sum = |of: fn(&Used) -> u64| number(view.disk.values().map(of).sum());
+    vec![
+        gauge(
+            "agent_volumes_used_bytes",
+            "What all measured volumes hold.",
+            sum(|used| used.bytes),
+        ),
+        gauge("agent_volumes_size_bytes", "The sizes of all measured volumes.", {
+            sum(|used| used.limit_bytes)
+        }),
+        gauge("agent_volumes_over_size", "Volumes that hold more than their size.", {
+            number(view.disk.values().filter(|used| used.is_over()).count() as u64)
         }),
     ]
 }

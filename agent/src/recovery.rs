@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use rand::Rng as _;
 use tracing::{error, info};
@@ -19,6 +20,8 @@ use crate::checkpoint::{self, Checkpoint, Start, Stored};
 use crate::config::Config;
 use crate::core::Core;
 use crate::core::event::{Identity, Memory, Unavailable, VolumeKey};
+use crate::core::tasks::event::Settings;
+use crate::runner::plan::{self, Site};
 use crate::volumes::Volumes;
 use crate::{detect, disks, reconfiguration};
 
@@ -34,6 +37,10 @@ pub(crate) struct Recovered {
     pub(crate) checkpoint: Checkpoint,
     /// Its directories.
     pub(crate) volumes: Volumes,
+    /// What executors are started with.
+    pub(crate) site: Site,
+    /// Age at which finished sandboxes are removed.
+    pub(crate) gc_delay: Duration,
 }
 
 /// A random name of 128 bits.
@@ -95,8 +102,44 @@ pub(crate) fn recover(config: &Config) -> Result<Recovered, RunError> {
         volumes = memory.volumes.len(), unavailable = unavailable.len(), "checkpoint read"
     );
     let identity = Identity { checkpoint_id, boot_counter, info };
-    let core = Core::new(identity, memory, total, unavailable);
-    Ok(Recovered { core, checkpoint, volumes })
+    let site = site(config, work_dir, boot_id, &memory, &volumes);
+    let settings = settings(config);
+    let launches = memory.intents.iter().filter_map(|order| match &order.operation {
+        Operation::Launch(launch) => Some((order.seq, plan::facts(launch))),
+        _ => None,
+    });
+    memory.tasks.described = launches.collect();
+    let core = Core::new(identity, settings, memory, total, unavailable);
+    let gc_delay = config.executors.gc_delay;
+    Ok(Recovered { core, checkpoint, volumes, site, gc_delay })
+}
+
+/// What executors are started with.
+fn site(
+    config: &Config,
+    work_dir: &Path,
+    boot_id: String,
+    memory: &Memory,
+    volumes: &Volumes,
+) -> Site {
+    Site {
+        work_dir: work_dir.to_owned(),
+        boot_id,
+        endpoint: config.advertise.to_string(),
+        agent_id: memory.agent_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        shutdown_grace: config.executors.shutdown_grace,
+        volumes: volumes.clone(),
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        nonce: rand::rng().random(),
+        registration_timeout: config.executors.registration_timeout,
+        reregistration_timeout: config.executors.reregistration_timeout,
+        shutdown_grace: config.executors.shutdown_grace,
+        is_cleanup: config.executors.is_cleanup,
+    }
 }
 
 /// Volumes whose directory cannot be used, with the reason.

@@ -3,8 +3,9 @@
 //!
 //! Commands: `start RESOURCES`, `restart`, `open`, `close`, `volumes made|failed|removed …`,
 //! `total`, and `CLUSTER/INCARNATION/TERM MESSAGE` for what a master says. Orders are
-//! `SEQ[=ID] reserve|unreserve ROLE RESOURCES` and `SEQ[=ID] create|destroy ROLE ID MB`, with
-//! `|` between them. The disk is a model here: what the checkpoint does with a row is tested
+//! `SEQ[=ID] reserve|unreserve ROLE RESOURCES`, `SEQ[=ID] create|destroy ROLE ID MB` and
+//! `SEQ[=ID] launch …`, with `|` between them; the words about tasks are in
+//! `tests/task_words.rs`. The disk is a model here: what the checkpoint does with a row is tested
 //! beside it.
 
 use std::collections::BTreeMap;
@@ -14,18 +15,23 @@ use std::time::Duration;
 
 use resources::collection::Resources;
 use resources::id::{
-    AgentId, CheckpointId, ClusterId, Incarnation, OperationId, Principal, Seq, Term, VolumeId,
+    AgentId, CheckpointId, ClusterId, Incarnation, OperationId, Principal, Seq, Term, UpdateId,
+    VolumeId,
 };
-use resources::message::{AgentInfo, Fence, MasterMessage, Order, Retry};
+use resources::message::{AgentInfo, AgentMessage, Fence, MasterMessage, Order, Retry};
 use resources::operation::Operation;
 use resources::parse;
 use resources::resource::{
     Disk, Labels, Persistence, Reservation, ReservationKind, Resource, VolumeMode, VolumeMount,
 };
 use resources::role::Role;
+use resources::task::StatusUpdate;
 
 use crate::core::Core;
 use crate::core::event::{Action, Event, Identity, Marker, Memory, VolumeStep, Write};
+use crate::core::tasks::event::{Clock, Facts, Settings, TaskEvent};
+use crate::core::tasks::row::TaskName;
+use crate::tests::task_words;
 
 /// What survives a restart.
 #[derive(Default)]
@@ -64,6 +70,7 @@ impl Model {
             Write::RemoveVolume(key) => {
                 memory.volumes.remove(&key);
             }
+            Write::Tasks(row) => task_words::write(&mut memory.tasks, row),
         }
     }
 
@@ -79,7 +86,14 @@ impl Model {
         };
         let checkpoint_id = CheckpointId::parse("k1").unwrap();
         let identity = Identity { checkpoint_id, boot_counter, info };
-        Core::new(identity, self.memory.clone(), total, BTreeMap::new())
+        let settings = Settings {
+            nonce: boot_counter,
+            registration_timeout: Duration::from_secs(60),
+            reregistration_timeout: Duration::from_secs(2),
+            shutdown_grace: Duration::from_secs(5),
+            is_cleanup: false,
+        };
+        Core::new(identity, settings, self.memory.clone(), total, BTreeMap::new())
     }
 }
 
@@ -88,12 +102,16 @@ struct Player {
     model: Model,
     boots: u64,
     waiting: Seq,
+    clock: Clock,
+    /// Name of the last status that was sent of each task.
+    sent: BTreeMap<TaskName, UpdateId>,
 }
 
 impl Player {
     fn new() -> Self {
         let model = Model::default();
-        Self { core: model.core(1), model, boots: 0, waiting: Seq(0) }
+        let (clock, sent) = (Clock::default(), BTreeMap::new());
+        Self { core: model.core(1), model, boots: 0, waiting: Seq(0), clock, sent }
     }
 
     fn command(&mut self, line: &str) -> String {
@@ -108,11 +126,37 @@ impl Player {
             "close" => self.step(Event::Closed),
             "volumes" => self.volumes(rest),
             "total" => format!("{}\n", self.core.total()),
-            fence => {
-                let message = message(rest);
-                self.step(Event::Received(parse_fence(fence), message))
+            "tick" => {
+                self.clock.elapsed += task_words::seconds(rest);
+                self.step(Event::Tasks(vec![TaskEvent::Tick(self.clock)]))
             }
+            word => match task_words::event(word, rest) {
+                Some(event) => self.step(Event::Tasks(vec![event])),
+                None => self.message(word, rest),
+            },
         }
+    }
+
+    fn message(&mut self, fence: &str, text: &str) -> String {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let fence = parse_fence(fence);
+        let sent = |name: &TaskName| self.sent.get(name).copied();
+        if let Some(instruction) = task_words::instruction(word, rest, sent) {
+            return self.step(Event::Received(fence, MasterMessage::Instruct(instruction)));
+        }
+        if word != "orders" {
+            return self.step(Event::Received(fence, message(text)));
+        }
+        let orders: Vec<(Order, Option<Facts>)> = rest.split(" | ").map(order).collect();
+        let described = orders
+            .iter()
+            .filter_map(|(order, facts)| Some(TaskEvent::LaunchDescribed(order.seq, (*facts)?)));
+        let described: Vec<TaskEvent> = described.collect();
+        let orders: Vec<Order> = orders.into_iter().map(|(order, _)| order).collect();
+        if !described.is_empty() {
+            assert!(self.core.step(Event::Tasks(described)).is_empty());
+        }
+        self.step(Event::Received(fence, MasterMessage::Orders(orders)))
     }
 
     fn boot(&mut self) -> String {
@@ -149,6 +193,12 @@ impl Player {
                 Action::Volumes(
                     VolumeStep::Create { seq, .. } | VolumeStep::Destroy { seq, .. },
                 ) => self.waiting = seq,
+                Action::Send(AgentMessage::Statuses(updates)) => {
+                    for StatusUpdate { framework_id, status, .. } in updates {
+                        let name = TaskName { framework_id, task_id: status.task_id };
+                        self.sent.insert(name, status.uuid.unwrap());
+                    }
+                }
                 _ => {}
             }
         }
@@ -179,7 +229,6 @@ fn message(text: &str) -> MasterMessage {
             let retry = if when == "never" { Retry::Never } else { Retry::Later };
             MasterMessage::Refused { reason: reason.to_owned(), retry }
         }
-        "orders" => MasterMessage::Orders(rest.split(" | ").map(order).collect()),
         "ack" => MasterMessage::Acknowledge { upto: Seq(rest.parse().unwrap()) },
         "send-total" => MasterMessage::SendTotal,
         "ping" => MasterMessage::Ping,
@@ -187,11 +236,16 @@ fn message(text: &str) -> MasterMessage {
     }
 }
 
-fn order(text: &str) -> Order {
+fn order(text: &str) -> (Order, Option<Facts>) {
     let words: Vec<&str> = text.split(' ').collect();
     let (number, id) = words[0].split_once('=').unwrap_or((words[0], ""));
     let seq = Seq(number.parse().unwrap());
     let id = if id.is_empty() { format!("o{seq}") } else { id.to_owned() };
+    let operation_id = OperationId::parse(id).unwrap();
+    if words[1] == "launch" {
+        let (operation, facts) = task_words::launch(&words[2..]);
+        return (Order { seq, operation_id, operation }, Some(facts));
+    }
     let role = Role::parse(words[2]).unwrap();
     let reservation = Reservation {
         kind: ReservationKind::Dynamic,
@@ -203,14 +257,7 @@ fn order(text: &str) -> Order {
         let resources = parse::resources_text(text, &Role::star()).unwrap();
         resources.iter().map(|r| r.clone().push_reservation(reservation.clone())).collect()
     };
-    let volume = || {
-        let mut volume = plain(&format!("disk:{}", words[4])).remove(0);
-        let persistence =
-            Some(Persistence { id: VolumeId::parse(words[3]).unwrap(), principal: None });
-        let mount = VolumeMount { container_path: "data".to_owned(), mode: VolumeMode::Rw };
-        volume.disk = Some(Disk { source: None, persistence, volume: Some(mount) });
-        vec![volume]
-    };
+    let volume = || vec![volume_of(plain(&format!("disk:{}", words[4])).remove(0), words[3])];
     let operation = match words[1] {
         "reserve" => Operation::Reserve { resources: plain(words[3]), source: Vec::new() },
         "unreserve" => Operation::Unreserve { resources: plain(words[3]) },
@@ -218,7 +265,23 @@ fn order(text: &str) -> Order {
         "destroy" => Operation::Destroy { volumes: volume() },
         other => panic!("unknown operation {other}"),
     };
-    Order { seq, operation_id: OperationId::parse(id).unwrap(), operation }
+    (Order { seq, operation_id, operation }, None)
+}
+
+/// A volume on disk that `ads` has reserved.
+pub(crate) fn volume_of_ads(id: &str, mb: &str) -> Resource {
+    let (order, _) = order(&format!("1 create ads {id} {mb}"));
+    match order.operation {
+        Operation::Create { mut volumes } => volumes.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn volume_of(mut disk: Resource, id: &str) -> Resource {
+    let persistence = Some(Persistence { id: VolumeId::parse(id).unwrap(), principal: None });
+    let mount = VolumeMount { container_path: "data".to_owned(), mode: VolumeMode::Rw };
+    disk.disk = Some(Disk { source: None, persistence, volume: Some(mount) });
+    disk
 }
 
 fn play(script: &str) -> String {

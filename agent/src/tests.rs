@@ -3,6 +3,11 @@
 
 mod bad_input;
 mod crash;
+mod crash_tasks;
+mod custom;
 mod field_reports;
+pub(crate) mod pilot;
 mod restart;
 pub(crate) mod rig;
+mod supervised;
+pub(crate) mod task_words;

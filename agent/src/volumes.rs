@@ -8,7 +8,7 @@
 //! the checkpoint says was made: same device, same inode. Agents that share the root of a PATH
 //! disk empty only the trash of their own name.
 
-mod directory;
+pub(crate) mod directory;
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -125,6 +125,14 @@ impl Volumes {
             }
         }
         Ok(markers)
+    }
+
+    /// Where a volume's files are.
+    pub(crate) fn path_of(&self, volume: &Resource) -> Result<PathBuf, String> {
+        self.place(volume).map(|place| match place {
+            Place::Mount(root) => root,
+            Place::Directory { root, below } => root.join(below),
+        })
     }
 
     /// Takes the directories of a DESTROY out of the way.

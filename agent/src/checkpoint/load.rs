@@ -5,17 +5,25 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableErro
 use serde::de::DeserializeOwned;
 
 use resources::collection::Resources;
-use resources::id::VolumeId;
+use resources::id::{ExecutorId, FrameworkId, TaskId, VolumeId};
 use resources::message::Order;
 use resources::resource::Resource;
 use resources::role::Role;
+use resources::task::ExecutorName;
 
 use super::row::{SettledRow, VolumeRow};
-use super::{FORMAT_VERSION, INTENTS, JOURNAL, META, RESOURCES, SETTLED, Stored, VOLUMES};
+use super::{
+    EXECUTORS, FORMAT_VERSION, FRAMEWORKS, HEARD, INTENTS, JOURNAL, META, RESOURCES, SETTLED,
+    STATUSES, Stored, TASKS, VOLUMES,
+};
 use crate::core::event::{Ended, Memory, VolumeKey};
+use crate::core::tasks::TaskMemory;
+use crate::core::tasks::row::{StatusRow, TaskName};
 
 /// The last version without a table of resources.
-const VERSION_WITH_JOURNAL: u64 = 1;
+pub(super) const VERSION_WITH_JOURNAL: u64 = 1;
+/// The last version without tables of tasks.
+const VERSION_WITHOUT_TASKS: u64 = 2;
 
 /// Why the rows make no checkpoint.
 pub(super) enum LoadError {
@@ -66,8 +74,10 @@ pub(super) fn load(database: &Database) -> Result<Stored, LoadError> {
         let row: VolumeRow = decode("volumes", value.value())?;
         memory.volumes.insert(VolumeKey { role, id }, row.into());
     }
-    let has_rows = version > VERSION_WITH_JOURNAL;
-    let total = if has_rows {
+    if version > VERSION_WITHOUT_TASKS {
+        memory.tasks = tasks(&transaction)?;
+    }
+    let total = if version > VERSION_WITH_JOURNAL {
         resources(&transaction)?
     } else {
         let total = optional("total", row("total")?)?.unwrap_or_default();
@@ -81,7 +91,7 @@ pub(super) fn load(database: &Database) -> Result<Stored, LoadError> {
         last_start: boot_id.zip(info),
         memory,
         total,
-        has_rows,
+        version,
     })
 }
 
@@ -96,6 +106,54 @@ fn resources(transaction: &ReadTransaction) -> Result<Resources, LoadError> {
         return Err(LoadError::Corrupt("resources: two rows for one resource".to_owned()));
     }
     Ok(total)
+}
+
+/// Executors and tasks. Their tables are made at the first start.
+fn tasks(transaction: &ReadTransaction) -> Result<TaskMemory, LoadError> {
+    let mut memory = TaskMemory::default();
+    let table = match transaction.open_table(FRAMEWORKS) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(memory),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in table.iter()? {
+        let (key, value) = entry?;
+        let id = framework_id("frameworks", key.value())?;
+        memory.frameworks.insert(id, decode("frameworks", value.value())?);
+    }
+    let heard = transaction.open_table(HEARD)?;
+    for entry in transaction.open_table(EXECUTORS)?.iter()? {
+        let (key, value) = entry?;
+        let (framework, executor) = key.value();
+        let name = ExecutorName {
+            framework_id: framework_id("executors", framework)?,
+            executor_id: ExecutorId::parse(executor).map_err(|error| bad("executors", &error))?,
+        };
+        let upto = heard.get((framework, executor))?.map_or(0, |number| number.value());
+        memory.executors.insert(name, (decode("executors", value.value())?, upto));
+    }
+    let statuses = transaction.open_table(STATUSES)?;
+    for entry in transaction.open_table(TASKS)?.iter()? {
+        let (key, value) = entry?;
+        let (framework, task) = key.value();
+        let name = TaskName {
+            framework_id: framework_id("tasks", framework)?,
+            task_id: TaskId::parse(task).map_err(|error| bad("tasks", &error))?,
+        };
+        let status = statuses.get((framework, task))?;
+        let status = status.map(|row| decode("statuses", row.value())).transpose()?;
+        let status = status.unwrap_or_else(StatusRow::new);
+        memory.tasks.insert(name, (decode("tasks", value.value())?, status));
+    }
+    Ok(memory)
+}
+
+fn framework_id(table: &str, text: &str) -> Result<FrameworkId, LoadError> {
+    FrameworkId::parse(text).map_err(|error| bad(table, &error))
+}
+
+fn bad(table: &str, error: &dyn std::fmt::Display) -> LoadError {
+    LoadError::Corrupt(format!("{table}: {error}"))
 }
 
 /// How version 1 kept the total.

@@ -10,8 +10,12 @@ use resources::operation::Operation;
 use resources::resource::Resource;
 use resources::value::{ItemSet, Ranges, Scalar, Value};
 
-use super::{INTENTS, META, RESOURCES, SETTLED, StorageFailure, VOLUMES};
+use super::{
+    EXECUTORS, FRAMEWORKS, HEARD, INTENTS, META, RESOURCES, SETTLED, STATUSES, StorageFailure,
+    TASKS, VOLUMES,
+};
 use crate::core::event::{Ended, Marker, VolumeRecord, Write};
+use crate::core::tasks::event::TaskWrite;
 
 /// Value of the table `volumes`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -124,6 +128,54 @@ pub(super) fn write(transaction: &WriteTransaction, row: &Write) -> Result<(), S
         Write::RemoveVolume(key) => {
             let mut table = transaction.open_table(VOLUMES)?;
             table.remove((key.role.as_str(), key.id.as_str()))?;
+        }
+        Write::Tasks(row) => write_task(transaction, row)?,
+    }
+    Ok(())
+}
+
+fn write_task(transaction: &WriteTransaction, row: &TaskWrite) -> Result<(), StorageFailure> {
+    match row {
+        TaskWrite::Framework(id, row) => {
+            let mut table = transaction.open_table(FRAMEWORKS)?;
+            match row {
+                Some(row) => table.insert(id.as_str(), encode(row).as_slice())?,
+                None => table.remove(id.as_str())?,
+            };
+        }
+        TaskWrite::Executor(name, row) => {
+            let key = (name.framework_id.as_str(), name.executor_id.as_str());
+            let mut table = transaction.open_table(EXECUTORS)?;
+            match row {
+                Some(row) => {
+                    table.insert(key, encode(row).as_slice())?;
+                }
+                None => {
+                    table.remove(key)?;
+                    transaction.open_table(HEARD)?.remove(key)?;
+                }
+            }
+        }
+        TaskWrite::Heard(name, number) => {
+            let key = (name.framework_id.as_str(), name.executor_id.as_str());
+            transaction.open_table(HEARD)?.insert(key, *number)?;
+        }
+        TaskWrite::Task(name, row) => {
+            let key = (name.framework_id.as_str(), name.task_id.as_str());
+            let mut table = transaction.open_table(TASKS)?;
+            match row {
+                Some(row) => {
+                    table.insert(key, encode(row).as_slice())?;
+                }
+                None => {
+                    table.remove(key)?;
+                    transaction.open_table(STATUSES)?.remove(key)?;
+                }
+            }
+        }
+        TaskWrite::Status(name, row) => {
+            let key = (name.framework_id.as_str(), name.task_id.as_str());
+            transaction.open_table(STATUSES)?.insert(key, encode(row).as_slice())?;
         }
     }
     Ok(())

@@ -110,7 +110,7 @@ fn info() -> AgentInfo {
 
 /// What version 1 left behind: a total, and a journal to be folded over it.
 #[test]
-fn version_1_is_read_and_the_next_start_writes_version_2() {
+fn version_1_is_read_and_the_next_start_writes_version_3() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("meta")).unwrap();
     let database = Database::create(path_of(folder.path())).unwrap();
@@ -155,7 +155,7 @@ fn version_1_is_read_and_the_next_start_writes_version_2() {
         let (checkpoint, stored) = open(folder.path(), "k2").unwrap();
         assert_eq!(stored.checkpoint_id.as_str(), "k1");
         assert_eq!(stored.total, expected);
-        assert_eq!(stored.has_rows, is_rewritten);
+        assert_eq!(stored.version == FORMAT_VERSION, is_rewritten);
         assert_eq!(stored.memory.settled[&Seq(1)].settled, settled);
         let start = Start {
             stored: &stored,

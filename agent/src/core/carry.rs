@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use resources::collection::Resources;
 use resources::id::Seq;
 use resources::message::{Order, Outcome, Settled};
+use resources::opaque::Opaque;
 use resources::operation::Operation;
 use resources::resource::Resource;
 
@@ -42,6 +43,8 @@ pub(super) struct Hand {
     origin: Origin,
     /// Whether something was put into the trash.
     has_trash: bool,
+    /// Tasks to be launched once the batch is durable.
+    has_launch: bool,
 }
 
 /// Where a batch comes from.
@@ -171,6 +174,20 @@ impl Core {
                 self.fail_order(order, why.to_string());
                 continue;
             }
+            if let Some(reason) = self.obstacle(&order) {
+                if matches!(order.operation, Operation::Destroy { .. }) {
+                    self.failed_seq = order.seq;
+                }
+                self.fail_order(order, reason);
+                continue;
+            }
+            if let Operation::Launch(launch) = &order.operation {
+                let killed = self.killed_before(&launch.framework_id);
+                self.tasks.launch(order.seq, launch, &killed);
+                if let Some(hand) = &mut self.hand {
+                    hand.has_launch = true;
+                }
+            }
             match self.volume_step(&order) {
                 None => self.finish_order(order),
                 Some(step) => {
@@ -185,12 +202,40 @@ impl Core {
         self.settle_hand(actions);
     }
 
-    /// A CREATE may fail here. So may an order that was committed before the master could know
-    /// of a failure: at most as many orders later as may be pending.
+    /// What forbids an order that fits the resources: a volume that cannot be used, or is.
+    fn obstacle(&self, order: &Order) -> Option<String> {
+        match &order.operation {
+            Operation::Launch(launch) => {
+                let needed = launch.needed();
+                let mut keys = needed.volumes().filter_map(VolumeKey::of);
+                let broken = keys.find_map(|key| self.unavailable.get(&key));
+                let broken = broken.map(|found| {
+                    format!("volume {} is unavailable: {}", found.volume, found.reason)
+                });
+                broken.or_else(|| self.tasks.refusal(launch))
+            }
+            // The master refuses it before it becomes an order.
+            Operation::Destroy { volumes } => {
+                volumes.iter().filter_map(VolumeKey::of).find_map(|key| {
+                    let user = self.tasks.user_of(&key)?;
+                    Some(format!("persistent volumes in use: {key} by {user}"))
+                })
+            }
+            Operation::Reserve { .. }
+            | Operation::Unreserve { .. }
+            | Operation::Create { .. }
+            | Operation::Grow { .. }
+            | Operation::Shrink { .. } => None,
+        }
+    }
+
+    /// A CREATE may fail here, and a launch, on which nothing depends. So may an order that was
+    /// committed before the master could know of a failure: at most as many orders later as may
+    /// be pending.
     fn may_fail(&self, order: &Order) -> bool {
         let depends = self.failed_seq > Seq::default()
             && order.seq.0 <= self.failed_seq.0.saturating_add(PENDING_ORDERS_MAX);
-        depends || matches!(order.operation, Operation::Create { .. })
+        depends || matches!(order.operation, Operation::Create { .. } | Operation::Launch(_))
     }
 
     fn volume_step(&self, order: &Order) -> Option<VolumeStep> {
@@ -206,7 +251,8 @@ impl Core {
             Operation::Reserve { .. }
             | Operation::Unreserve { .. }
             | Operation::Grow { .. }
-            | Operation::Shrink { .. } => None,
+            | Operation::Shrink { .. }
+            | Operation::Launch(_) => None,
         }
     }
 
@@ -248,7 +294,7 @@ impl Core {
     fn settle(&mut self, order: Order, outcome: Outcome) {
         let Order { seq, operation_id, operation } = order;
         let settled = Settled { seq, operation_id, outcome };
-        let ended = Ended { settled, operation: Some(operation) };
+        let ended = Ended { settled, operation: Some(brief(operation)) };
         self.settled.insert(seq, ended.clone());
         if let Some(hand) = &mut self.hand {
             hand.writes.push(Write::Settle(Box::new(ended)));
@@ -266,7 +312,14 @@ impl Core {
         hand.writes.extend(entries);
         hand.writes.extend(self.forget_upto.take().map(Write::Forget));
         hand.writes.push(Write::Applied { seq: self.applied_seq, failed: self.failed_seq });
+        let mut runs = Vec::new();
+        if hand.has_launch {
+            let (rows, begun) = self.tasks.release();
+            hand.writes.extend(rows.into_iter().map(Write::Tasks));
+            runs = begun;
+        }
         actions.push(Action::Checkpoint(hand.writes));
+        actions.extend(runs.into_iter().map(Action::Run));
         self.report(actions);
         let is_recovery = hand.origin == Origin::Recovery;
         if hand.has_trash || is_recovery {
@@ -288,12 +341,34 @@ impl Core {
     }
 }
 
+/// A launch stands in the rows of its tasks: their names are enough here.
+fn brief(operation: Operation) -> Operation {
+    match operation {
+        Operation::Launch(mut launch) => {
+            launch.framework = Opaque::default();
+            launch.executor = None;
+            for task in &mut launch.tasks {
+                task.resources.clear();
+                task.wire = Opaque::default();
+            }
+            Operation::Launch(launch)
+        }
+        Operation::Reserve { .. }
+        | Operation::Unreserve { .. }
+        | Operation::Create { .. }
+        | Operation::Destroy { .. }
+        | Operation::Grow { .. }
+        | Operation::Shrink { .. } => operation,
+    }
+}
+
 fn volumes_of(operation: &Operation) -> &[Resource] {
     match operation {
         Operation::Create { volumes } | Operation::Destroy { volumes } => volumes,
         Operation::Reserve { .. }
         | Operation::Unreserve { .. }
         | Operation::Grow { .. }
-        | Operation::Shrink { .. } => &[],
+        | Operation::Shrink { .. }
+        | Operation::Launch(_) => &[],
     }
 }

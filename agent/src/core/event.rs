@@ -6,9 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::shown::Shown;
+use super::tasks::TaskMemory;
+use super::tasks::event::{Run, TaskEvent, TaskWrite};
 use resources::id::{AgentId, OperationId, Seq, VolumeId};
 use resources::message::{
-    AgentInfo, AgentMessage, Fence, MasterMessage, Order, Outcome, Registration, Retry, Settled,
+    AgentInfo, AgentMessage, Fence, MasterMessage, Order, Outcome, Retry, Settled,
 };
 use resources::operation::Operation;
 use resources::resource::Resource;
@@ -29,6 +32,8 @@ pub(crate) enum Event {
     VolumesMade(Seq, Result<Vec<Marker>, String>),
     /// The directories of a DESTROY are durably out of the way.
     VolumesRemoved(Seq),
+    /// What happened to executors and tasks, in this order.
+    Tasks(Vec<TaskEvent>),
 }
 
 /// Something the shell has to do. The actions of one step are done in their order.
@@ -69,6 +74,8 @@ pub(crate) enum Action {
         /// What the master says it is.
         there: OperationId,
     },
+    /// Something about executors.
+    Run(Run),
     /// End the process with this reason.
     Exit(String),
 }
@@ -114,6 +121,8 @@ pub(crate) enum Write {
     Volume(VolumeKey, VolumeRecord),
     /// The volume is gone.
     RemoveVolume(VolumeKey),
+    /// Something about executors and tasks.
+    Tasks(TaskWrite),
 }
 
 /// An order that is carried out, or failed, and whose outcome the master has not acknowledged.
@@ -207,6 +216,8 @@ pub(crate) struct Memory {
     pub(crate) intents: Vec<Order>,
     /// Volumes made.
     pub(crate) volumes: BTreeMap<VolumeKey, VolumeRecord>,
+    /// Executors and tasks.
+    pub(crate) tasks: TaskMemory,
 }
 
 /// The directories of an order; none for orders that touch no directory.
@@ -216,7 +227,8 @@ pub(crate) fn touches_directories(operation: &Operation) -> bool {
         Operation::Reserve { .. }
         | Operation::Unreserve { .. }
         | Operation::Grow { .. }
-        | Operation::Shrink { .. } => false,
+        | Operation::Shrink { .. }
+        | Operation::Launch(_) => false,
     }
 }
 
@@ -229,10 +241,12 @@ pub(crate) fn operation_name(operation: &Operation) -> &'static str {
         Operation::Destroy { .. } => "DESTROY",
         Operation::Grow { .. } => "GROW_VOLUME",
         Operation::Shrink { .. } => "SHRINK_VOLUME",
+        Operation::Launch(launch) if launch.is_group => "LAUNCH_GROUP",
+        Operation::Launch(_) => "LAUNCH",
     }
 }
 
-fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+pub(super) fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     if texts.is_empty() { "none".to_owned() } else { texts.join("; ") }
 }
@@ -244,7 +258,7 @@ fn outcome(outcome: &Outcome) -> String {
     }
 }
 
-fn settled(settled: &Settled) -> String {
+pub(super) fn settled(settled: &Settled) -> String {
     format!("{}={}={}", settled.seq, settled.operation_id, outcome(&settled.outcome))
 }
 
@@ -298,40 +312,9 @@ impl fmt::Display for Write {
             Self::Applied { seq, failed } => write!(f, "applied {seq}, last failed {failed}"),
             Self::Volume(key, record) => write!(f, "volume {key} {record}"),
             Self::RemoveVolume(key) => write!(f, "volume {key} removed"),
+            Self::Tasks(row) => row.fmt(f),
         }
     }
-}
-
-/// `Display` of a message to the master: its type belongs to another crate.
-pub(crate) struct Shown<'a>(pub(crate) &'a AgentMessage);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            AgentMessage::Register(registration) => register(f, registration),
-            AgentMessage::Report { upto, exceptions } => {
-                let failed = exceptions.iter().map(|(seq, reason)| format!("{seq}: {reason}"));
-                write!(f, "report up to {upto}, failed {}", list(failed))
-            }
-            AgentMessage::Resend { from } => write!(f, "resend from {from}"),
-            AgentMessage::Total { applied_seq, resources } => {
-                write!(f, "total at {applied_seq}: {}", list(resources))
-            }
-            AgentMessage::Pong => f.write_str("pong"),
-        }
-    }
-}
-
-fn register(f: &mut fmt::Formatter<'_>, registration: &Registration) -> fmt::Result {
-    let Registration { checkpoint_id, boot_counter, agent_id, applied_seq, .. } = registration;
-    write!(f, "register {checkpoint_id} boot {boot_counter} as ")?;
-    match agent_id {
-        Some(agent_id) => write!(f, "{agent_id}")?,
-        None => f.write_str("a new agent")?,
-    }
-    write!(f, ", applied {applied_seq}, ")?;
-    write!(f, "settled {}, ", list(registration.settled.iter().map(settled)))?;
-    write!(f, "unavailable {}", list(&registration.unavailable))
 }
 
 impl fmt::Display for Action {
@@ -350,6 +333,7 @@ impl fmt::Display for Action {
             Self::Discrepancy { seq, here, there } => {
                 write!(f, "discrepancy: order {seq} is {here} here and {there} there")
             }
+            Self::Run(run) => run.fmt(f),
             Self::Exit(reason) => write!(f, "exit: {reason}"),
         }
     }

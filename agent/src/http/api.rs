@@ -17,8 +17,8 @@ use resources::id::{AgentId, OperationId};
 use resources::message::Outcome;
 use resources::operation::Operation;
 
-use super::{Server, about, plain};
-use crate::core::event::Ended;
+use super::{Server, about, plain, shapes};
+use crate::core::event::{Ended, Identity};
 use crate::driver::View;
 use crate::metrics;
 
@@ -27,14 +27,26 @@ const PROTOBUF: &str = "application/x-protobuf";
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy)]
-enum Encoding {
+pub(super) enum Encoding {
+    /// With the names of its fields.
     Json,
+    /// By their numbers.
     Protobuf,
+}
+
+impl Encoding {
+    /// Its media type.
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => JSON,
+            Self::Protobuf => PROTOBUF,
+        }
+    }
 }
 
 /// Answers one call, whose method is checked already.
 pub(super) fn call(headers: &HeaderMap, body: &Bytes, view: &View, server: &Server) -> Answer {
-    let call = match decode(headers, body) {
+    let call: Call = match decode(headers, body) {
         Ok(call) => call,
         Err(refusal) => return *refusal,
     };
@@ -54,11 +66,15 @@ pub(super) fn call(headers: &HeaderMap, body: &Bytes, view: &View, server: &Serv
     }
 }
 
-fn bad(text: impl Into<String>) -> Answer {
+pub(super) fn bad(text: impl Into<String>) -> Answer {
     plain(StatusCode::BAD_REQUEST, text)
 }
 
-fn decode(headers: &HeaderMap, body: &Bytes) -> Result<Call, Box<Answer>> {
+/// The message of a request.
+pub(super) fn decode<M: prost::Message + prost::Name + Default>(
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<M, Box<Answer>> {
     let Some(content_type) = headers.get(CONTENT_TYPE) else {
         return Err(Box::new(bad("Expecting 'Content-Type' to be present")));
     };
@@ -75,7 +91,7 @@ fn decode(headers: &HeaderMap, body: &Bytes) -> Result<Call, Box<Answer>> {
 }
 
 /// JSON where both would do.
-fn accepted(headers: &HeaderMap) -> Option<Encoding> {
+pub(super) fn accepted(headers: &HeaderMap) -> Option<Encoding> {
     let Some(accept) = headers.get(ACCEPT) else { return Some(Encoding::Json) };
     let accept = accept.to_str().unwrap_or_default();
     let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
@@ -130,16 +146,16 @@ fn answer(kind: Type, view: &View, server: &Server) -> Option<Response> {
         }
         Type::GetAgent => Response {
             get_agent: Some(response::GetAgent {
-                agent_info: Some(agent_info(view)),
+                agent_info: Some(agent_info(&view.identity, view.agent_id.as_ref())),
                 ..Default::default()
             }),
             ..of(response::Type::GetAgent)
         },
         Type::GetState => Response {
             get_state: Some(response::GetState {
-                get_tasks: Some(response::GetTasks::default()),
-                get_executors: Some(response::GetExecutors::default()),
-                get_frameworks: Some(response::GetFrameworks::default()),
+                get_tasks: Some(shapes::tasks(view)),
+                get_executors: Some(shapes::executors(view)),
+                get_frameworks: Some(shapes::frameworks(view)),
             }),
             ..of(response::Type::GetState)
         },
@@ -148,16 +164,19 @@ fn answer(kind: Type, view: &View, server: &Server) -> Option<Response> {
             ..of(response::Type::GetOperations)
         },
         Type::GetFrameworks => Response {
-            get_frameworks: Some(response::GetFrameworks::default()),
+            get_frameworks: Some(shapes::frameworks(view)),
             ..of(response::Type::GetFrameworks)
         },
         Type::GetExecutors => Response {
-            get_executors: Some(response::GetExecutors::default()),
+            get_executors: Some(shapes::executors(view)),
             ..of(response::Type::GetExecutors)
         },
-        Type::GetTasks => Response {
-            get_tasks: Some(response::GetTasks::default()),
-            ..of(response::Type::GetTasks)
+        Type::GetTasks => {
+            Response { get_tasks: Some(shapes::tasks(view)), ..of(response::Type::GetTasks) }
+        }
+        Type::GetContainers => Response {
+            get_containers: Some(shapes::containers(view)),
+            ..of(response::Type::GetContainers)
         },
         Type::GetResourceProviders => Response {
             get_resource_providers: Some(response::GetResourceProviders::default()),
@@ -170,11 +189,14 @@ fn answer(kind: Type, view: &View, server: &Server) -> Option<Response> {
 
 /// Operations taken in and not carried out, and those whose outcome no master has acknowledged.
 fn operations(view: &View) -> Vec<v1::Operation> {
+    let is_shown = |operation: &Operation| !matches!(operation, Operation::Launch(_));
     let pending = view
         .pending
         .iter()
+        .filter(|order| is_shown(&order.operation))
         .map(|order| operation(view, &order.operation_id, Some(&order.operation), None));
-    let ended = view.ended.iter().map(|Ended { settled, operation: done }| {
+    let ended = view.ended.iter().filter(|ended| ended.operation.as_ref().is_none_or(is_shown));
+    let ended = ended.map(|Ended { settled, operation: done }| {
         operation(view, &settled.operation_id, done.as_ref(), Some(&settled.outcome))
     });
     ended.chain(pending).collect()
@@ -228,9 +250,10 @@ fn uuid(view: &View, id: &OperationId) -> [u8; 16] {
     uuid
 }
 
-fn agent_info(view: &View) -> v1::AgentInfo {
-    let info = &view.identity.info;
-    let id = view.agent_id.as_ref().map(|id| v1::AgentId { value: id.to_string() });
+/// What the agent says of itself.
+pub(crate) fn agent_info(identity: &Identity, agent_id: Option<&AgentId>) -> v1::AgentInfo {
+    let info = &identity.info;
+    let id = agent_id.map(|id| v1::AgentId { value: id.to_string() });
     v1::AgentInfo {
         hostname: info.hostname.clone(),
         resources: info

@@ -12,7 +12,7 @@ use resources::message::{Attribute, AttributeValue};
 use resources::resource::Resource;
 use resources::value;
 
-use super::Server;
+use super::{Server, frameworks};
 use crate::core::event::Unavailable;
 use crate::driver::View;
 
@@ -32,11 +32,12 @@ const CAPABILITIES: [&str; 8] = [
 pub(super) fn state(view: &View, server: &Server) -> Value {
     let info = &view.identity.info;
     let total = &view.total;
-    let reservations = total.reservations();
-    let by_role = |value: &dyn Fn(&Resources) -> Value| -> Value {
+    let by_role = |set: &Resources, value: &dyn Fn(&Resources) -> Value| -> Value {
+        let reservations = set.reservations();
         let entries = reservations.iter().map(|(role, set)| (role.to_string(), value(set)));
         Value::Object(entries.collect())
     };
+    let used = view.used();
     let unreserved = total.unreserved();
     let mut state = super::about::version();
     let rest = json!({
@@ -47,16 +48,17 @@ pub(super) fn state(view: &View, server: &Server) -> Value {
         "capabilities": CAPABILITIES,
         "attributes": attributes(&info.attributes),
         "resources": summary(total),
-        "reserved_resources": by_role(&summary),
+        "reserved_resources": by_role(total, &summary),
         "unreserved_resources": summary(&unreserved),
-        "reserved_resources_full": by_role(&full),
+        "reserved_resources_full": by_role(total, &full),
         "unreserved_resources_full": full(&unreserved),
-        "reserved_resources_allocated": {},
-        "unreserved_resources_allocated": summary(&Resources::new()),
+        "reserved_resources_allocated": by_role(&used, &summary),
+        "unreserved_resources_allocated": summary(&used.unreserved()),
         "resource_providers": [],
         "flags": server.flags,
-        "frameworks": [],
-        "completed_frameworks": [],
+        "frameworks": frameworks::frameworks(view),
+        "completed_frameworks": frameworks::completed_frameworks(view),
+        "volumes": frameworks::volumes(view),
         "checkpoint_id": view.identity.checkpoint_id,
         "boot_counter": view.identity.boot_counter,
         "applied_seq": view.applied_seq,
@@ -80,7 +82,7 @@ fn seconds(time: SystemTime) -> f64 {
 }
 
 /// `/slaves`-like summary: amounts by name, ranges and sets as text (spec §6.2).
-fn summary(resources: &Resources) -> Value {
+pub(super) fn summary(resources: &Resources) -> Value {
     let mut sums: BTreeMap<String, value::Value> = BTreeMap::new();
     for resource in resources.iter() {
         let suffix = if resource.revocable { "_revocable" } else { "" };

@@ -83,7 +83,9 @@ async fn state_and_calls() {
     let folder = tempfile::tempdir().unwrap();
     let resources = "cpus:4;cpus(ads):2;mem:64;disk:1000;ports:[1-3,7-9]";
     let flags = ["--resources", resources, "--attributes", "rack:a;n:2"];
-    let driver = Driver::start(recover(&rig::config(folder.path(), &flags)).unwrap()).unwrap();
+    let driver =
+        Driver::start(recover(&rig::config(folder.path(), &flags)).unwrap(), rig::program())
+            .unwrap();
     let mut progress = driver.handle().state();
     progress.wait_for(|state| *state == State::Ready).await.unwrap();
     let server = server(Some(driver.handle()));
@@ -108,7 +110,7 @@ async fn state_and_calls() {
     assert_eq!(get(&server, "/api/v1").await.0, 405);
     assert_eq!(post(&server, "{").await.0, 400);
     assert_eq!(post(&server, r#"{"type":"NOTHING"}"#).await.0, 400);
-    assert_eq!(post(&server, r#"{"type":"GET_CONTAINERS"}"#).await.0, 501);
+    assert_eq!(post(&server, r#"{"type":"PRUNE_IMAGES"}"#).await.0, 501);
     let (status, health) = post(&server, r#"{"type":"GET_HEALTH"}"#).await;
     assert_eq!(status, 200);
     assert_eq!(health, r#"{"type":"GET_HEALTH","get_health":{"healthy":true}}"#);
@@ -135,7 +137,7 @@ async fn operations_and_metrics() {
     let batch = vec![rig.reserve(100), rig.create(&[("v1", 64)]), rig.create(&[("v2", 64)])];
     let mut agent = rig.start();
     agent.serve(&[batch]);
-    let driver = Driver::start(agent.recovered).unwrap();
+    let driver = Driver::start(agent.recovered, rig::program()).unwrap();
     let mut progress = driver.handle().state();
     progress.wait_for(|state| *state == State::Ready).await.unwrap();
     let server = server(Some(driver.handle()));

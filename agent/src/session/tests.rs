@@ -155,7 +155,7 @@ impl Agent {
         let folder = tempfile::tempdir().unwrap();
         let mut config = rig::config(folder.path(), &["--resources", resources]);
         config.masters = masters;
-        let driver = Driver::start(recover(&config).unwrap()).unwrap();
+        let driver = Driver::start(recover(&config).unwrap(), rig::program()).unwrap();
         let (stop, stopped) = watch::channel(false);
         let handle = driver.handle();
         let session = tokio::spawn(async move { run(&config, handle, stopped).await });

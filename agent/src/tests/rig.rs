@@ -23,14 +23,20 @@ use resources::value::{Scalar, Value};
 use crate::RunError;
 use crate::config::{Config, Flags};
 use crate::core::event::{Action, Event, VolumeStep};
+use crate::core::tasks::event::{Found, Run, Start, TaskEvent};
 use crate::failpoint;
 use crate::recovery::{Recovered, recover};
+use crate::runner::Program;
+use crate::runner::job::{Claim, Proof};
 
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
     flags: Flags,
 }
+
+/// File of the work directory with the names of tasks that were started.
+pub(crate) const STARTED: &str = "started";
 
 /// Settings of an agent on `work_dir`.
 pub(crate) fn config(work_dir: &Path, more: &[&str]) -> Config {
@@ -40,6 +46,14 @@ pub(crate) fn config(work_dir: &Path, more: &[&str]) -> Config {
     let base = base.into_iter().chain(["127.0.0.1:0"]).chain(boot.iter().copied());
     let cli = Cli::try_parse_from(base.chain(more.iter().copied())).unwrap();
     cli.flags.into_config().unwrap()
+}
+
+/// A supervisor out of this test's own program: see `tests/supervised.rs`.
+pub(crate) fn program() -> Program {
+    let path = std::env::current_exe().unwrap();
+    let arguments = ["tests::supervised::supervisor_process", "--exact", "--nocapture"];
+    let arguments = arguments.into_iter().chain(["--test-threads", "1"]).map(str::to_owned);
+    Program { path, arguments: arguments.collect() }
 }
 
 /// A folder in memory where there is one: the tests are about order, and not about the disk.
@@ -219,7 +233,7 @@ impl Rig {
         volume
     }
 
-    fn order(&mut self, operation: Operation) -> Order {
+    pub(crate) fn order(&mut self, operation: Operation) -> Order {
         let seq = Seq(self.next_seq);
         self.next_seq += 1;
         Order { seq, operation_id: OperationId::parse(format!("o{seq}")).unwrap(), operation }
@@ -264,11 +278,18 @@ pub(crate) struct Agent {
     pub(crate) sent: Vec<AgentMessage>,
     /// Why it ended.
     pub(crate) exit: Option<String>,
+    /// It dies before it would start anything.
+    starts_nothing: bool,
 }
 
 impl Agent {
     pub(crate) fn try_start(config: &Config) -> Result<Self, RunError> {
-        let mut agent = Self { recovered: recover(config)?, sent: Vec::new(), exit: None };
+        let mut agent = Self {
+            recovered: recover(config)?,
+            sent: Vec::new(),
+            exit: None,
+            starts_nothing: false,
+        };
         agent.step(Event::Started);
         Ok(agent)
     }
@@ -295,8 +316,61 @@ impl Agent {
                     Action::EmptyTrash(upto) => self.recovered.volumes.empty_trash(upto),
                     Action::Send(message) => self.sent.push(message),
                     Action::Exit(reason) => self.exit = Some(reason),
+                    Action::Run(Run::Launch(start)) => self.pretend_to_start(&start),
+                    Action::Run(Run::Find(name, row, _)) => {
+                        let work_dir = &self.recovered.site.work_dir;
+                        let run = crate::runner::plan::run_directory(work_dir, &row.container);
+                        let found = match Claim::settle(&run).unwrap() {
+                            Claim::Supervisor(_) => Found::Alive,
+                            Claim::Void => Found::NeverStarted,
+                        };
+                        failpoint::pass("an executor is looked for");
+                        events.push(Event::Tasks(vec![TaskEvent::Found(name, found)]));
+                    }
                     _ => {}
                 }
+            }
+        }
+    }
+
+    /// What a supervisor does before its task begins. The tasks themselves are names in a file.
+    fn pretend_to_start(&mut self, start: &Start) {
+        if self.starts_nothing {
+            return;
+        }
+        let work_dir = &self.recovered.site.work_dir;
+        let run = crate::runner::plan::run_directory(work_dir, &start.row.container);
+        std::fs::create_dir_all(&run).unwrap();
+        failpoint::pass("the directory of a run is made");
+        let proof = Proof { version: 1, pid: 1, started: 1, boot_id: "b1".to_owned() };
+        if !Claim::stake(&run, &proof).unwrap() {
+            return;
+        }
+        failpoint::pass("the proof is there");
+        let mut started = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(work_dir.join(STARTED))
+            .unwrap();
+        for task in &start.tasks {
+            std::io::Write::write_all(&mut started, format!("{}\n", task.task_id).as_bytes())
+                .unwrap();
+        }
+    }
+
+    /// A launch whose supervisor is never started.
+    pub(crate) fn launch_without_runner(&mut self, order: Order) {
+        self.register();
+        self.describe(std::slice::from_ref(&order));
+        self.starts_nothing = true;
+        self.receive(MasterMessage::Orders(vec![order]));
+    }
+
+    fn describe(&mut self, orders: &[Order]) {
+        for order in orders {
+            if let Operation::Launch(launch) = &order.operation {
+                let facts = crate::runner::plan::facts(launch);
+                self.step(Event::Tasks(vec![TaskEvent::LaunchDescribed(order.seq, facts)]));
             }
         }
     }
@@ -324,6 +398,7 @@ impl Agent {
             let applied = self.applied();
             let missing: Vec<Order> = batch.iter().filter(|o| o.seq > applied).cloned().collect();
             if !missing.is_empty() {
+                self.describe(&missing);
                 self.receive(MasterMessage::Orders(missing));
             }
         }

@@ -27,7 +27,7 @@ pub(super) enum Missing {
     Report,
 }
 
-pub(super) fn open_root(root: &Path) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open_root(root: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(root, DIRECTORY, Mode::empty())
 }
 
@@ -136,7 +136,7 @@ pub(super) fn empty(directory: &OwnedFd) -> io::Result<()> {
 
 /// Removes what stands under this name with all that is in it. Stops at a mounted file system,
 /// and removes links but never what they lead to.
-pub(super) fn remove(parent: &OwnedFd, name: &CStr) -> io::Result<()> {
+pub(crate) fn remove(parent: &OwnedFd, name: &CStr) -> io::Result<()> {
     if kind_of(parent, name)? != FileType::Directory {
         return Ok(allowed(parent, || rustix::fs::unlinkat(parent, name, AtFlags::empty()))?);
     }
