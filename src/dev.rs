@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chaos::cluster::{Cluster, Member};
+use chaos::process::Signal;
 use chaos::wait::until;
 use clap::Args;
 
@@ -86,7 +87,7 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
     let cluster = tokio::select! {
         cluster = start => cluster?,
         () = interrupts.next() => {
-            stop_all(&dir).await?;
+            stop_all(&dir, false).await?;
             return Err(Failure::Refused("dev: interrupted".to_owned()));
         }
     };
@@ -97,7 +98,7 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
     interrupts.next().await;
     // A drill may have started processes anew: the file knows their pids, this value does not.
     drop(cluster);
-    stop_all(&dir).await
+    stop_all(&dir, false).await
 }
 
 /// Starts what does not run, waits until all serve, prints what runs where.
@@ -171,16 +172,23 @@ fn resume(dir: &Path, flags: &Flags) -> Result<Cluster, Failure> {
 
 async fn stop(flags: &StopFlags) -> Result<(), Failure> {
     let dir = std::path::absolute(&flags.dir).map_err(|error| refused(&error))?;
-    if flags.keep_tasks {
-        tracing::debug!("agents run no tasks of their own yet: --keep-tasks changes nothing");
-    }
-    stop_all(&dir).await
+    stop_all(&dir, flags.keep_tasks).await
 }
 
-async fn stop_all(dir: &Path) -> Result<(), Failure> {
+/// Ends everything of the cluster. An agent that is asked to end in order ends its tasks; one
+/// that is only ended leaves them running for its return.
+async fn stop_all(dir: &Path, keep_tasks: bool) -> Result<(), Failure> {
     let cluster = Cluster::open(dir).map_err(|error| refused(&error))?;
-    let members: Vec<Member> = cluster.members().collect();
-    cluster.stop_members(&members).await.map_err(|error| refused(&error))
+    let (agents, masters): (Vec<Member>, Vec<Member>) =
+        cluster.members().partition(|member| matches!(member, Member::Agent(_)));
+    let first = if keep_tasks { Signal::TERM } else { Signal::USR1 };
+    for (members, signals) in [
+        (agents, [first, Signal::TERM, Signal::KILL].as_slice()),
+        (masters, &[Signal::TERM, Signal::KILL]),
+    ] {
+        cluster.end(&members, signals).await.map_err(|error| refused(&error))?;
+    }
+    Ok(())
 }
 
 fn lock(dir: &Path) -> Result<File, Failure> {

@@ -1,5 +1,6 @@
 //! `holdfast drill NAME`: parses the flags, runs the black box of crate `chaos`, prints its table.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use crate::cli;
@@ -20,24 +21,45 @@ struct LeaderKill {
     seed: Option<u64>,
 }
 
+/// Flags of `holdfast drill framework-failover`.
+#[derive(Debug, clap::Args)]
+struct FrameworkFailover {
+    /// Directory of a running `holdfast dev` cluster
+    #[arg(long, value_name = "DIR", default_value = "./holdfast-dev")]
+    dir: PathBuf,
+    /// How many leaders to kill
+    #[arg(long, value_name = "N", default_value = "5")]
+    rounds: u32,
+    /// How many tasks run in the end, at least one a round
+    #[arg(long, value_name = "N", default_value = "50")]
+    tasks: u32,
+    /// Seed of the drill's choices [default: drawn]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
 const USAGE: &str = "\
 Breaks a local cluster on purpose and checks that nothing acknowledged is lost
 
 Usage: holdfast drill <DRILL> [FLAGS]
 
 Drills:
-  leader-kill  Kills the leader with calls in flight, round after round
+  leader-kill         Kills the leader with calls in flight, round after round
+  framework-failover  Kills the leader under a framework with tasks on volumes
 ";
+
+const NAMES: &str = "leader-kill, framework-failover";
 
 /// Runs the drill that `argv` names.
 pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
     match argv.first().map(String::as_str) {
         Some("leader-kill") => leader_kill(&argv[1..]).await,
+        Some("framework-failover") => framework_failover(&argv[1..]).await,
         Some("--help" | "-h") => Err(Failure::Help(USAGE.to_owned())),
         Some(other) => {
-            Err(Failure::Usage(format!("drill: there is no drill '{other}'; expected leader-kill")))
+            Err(Failure::Usage(format!("drill: there is no drill '{other}'; expected {NAMES}")))
         }
-        None => Err(Failure::Usage("drill: name one: leader-kill".to_owned())),
+        None => Err(Failure::Usage(format!("drill: name one: {NAMES}"))),
     }
 }
 
@@ -52,9 +74,31 @@ async fn leader_kill(argv: &[String]) -> Result<(), Failure> {
     let report = chaos::drills::leader_kill::run(options)
         .await
         .map_err(|error| Failure::Refused(format!("drill leader-kill: {error:#}")))?;
+    end("leader-kill", &report, report.violations().count())
+}
+
+async fn framework_failover(argv: &[String]) -> Result<(), Failure> {
+    let about = "Kills the leader under a framework with tasks on volumes, and checks that none is \
+                 lost or started twice";
+    let (flags, _) = flags::parse::<FrameworkFailover>("drill framework-failover", about, argv)?;
+    let number = |count: u32| usize::try_from(count).expect("a 32-bit number fits in usize");
+    let options = chaos::drills::framework_failover::Options {
+        dir: flags.dir,
+        rounds: number(flags.rounds),
+        tasks: number(flags.tasks),
+        seed: flags.seed,
+    };
+    let report = chaos::drills::framework_failover::run(options)
+        .await
+        .map_err(|error| Failure::Refused(format!("drill framework-failover: {error:#}")))?;
+    end("framework-failover", &report, report.violations().count())
+}
+
+/// Prints the table; a violation is a failure.
+fn end(name: &str, report: &dyn Display, violations: usize) -> Result<(), Failure> {
     cli::print(&format!("{report}\n"))?;
-    match report.violations().count() {
+    match violations {
         0 => Ok(()),
-        count => Err(Failure::Refused(format!("drill leader-kill: {count} violations"))),
+        count => Err(Failure::Refused(format!("drill {name}: {count} violations"))),
     }
 }

@@ -11,6 +11,9 @@ use serde_json::Value;
 /// A call that takes longer counts as one with unknown outcome.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Deadline of a stream of events: none.
+const ENDLESS: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// Who calls, when the masters ask for it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Credential {
@@ -129,8 +132,25 @@ impl Client {
 
     /// POST of a v1 operator call to `address`, with a query such as `?wait=checkpointed`.
     pub async fn call_with(&self, address: &str, query: &str, call: &Value) -> Outcome {
-        let url = format!("http://{address}/api/v1{query}");
-        let request = self.authorised(self.http.post(url).json(call));
+        self.post(&format!("http://{address}/api/v1{query}"), call, None).await
+    }
+
+    /// A POST whose answer may take for ever.
+    pub(crate) fn endless(&self, url: &str) -> reqwest::RequestBuilder {
+        self.authorised(self.http.post(url)).timeout(ENDLESS)
+    }
+
+    /// POST of a call, with one header more.
+    pub(crate) async fn post(
+        &self,
+        url: &str,
+        call: &Value,
+        header: Option<(&str, &str)>,
+    ) -> Outcome {
+        let mut request = self.authorised(self.http.post(url).json(call));
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
         let response = match request.send().await {
             Ok(response) => response,
             Err(error) if error.is_connect() => return Outcome::NotExecuted { leader: None },
@@ -154,14 +174,14 @@ impl Client {
 }
 
 /// `host:port` of a protocol-relative `Location`.
-fn authority(location: &str) -> Option<String> {
+pub(crate) fn authority(location: &str) -> Option<String> {
     let rest = location.strip_prefix("http:").unwrap_or(location).strip_prefix("//")?;
     let authority = rest.split('/').next()?;
     (!authority.is_empty()).then(|| authority.to_owned())
 }
 
 /// The innermost cause: the outer texts of the HTTP library only repeat the address.
-fn cause(error: &reqwest::Error) -> String {
+pub(crate) fn cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

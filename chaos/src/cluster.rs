@@ -21,8 +21,8 @@ const CLUSTER_FILE: &str = "cluster.json";
 /// File beside it: start time by pid, in the kernel's clock ticks.
 const STARTED_FILE: &str = "started.json";
 
-/// Time a process gets to end after SIGTERM, and after SIGKILL.
-const END_DEADLINE: Duration = Duration::from_secs(10);
+/// Time a process gets to end after each signal; an agent ends its tasks in it.
+const END_DEADLINE: Duration = Duration::from_secs(15);
 
 /// `cluster.json`: the processes of a local cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -267,7 +267,15 @@ impl Cluster {
     /// # Errors
     /// When one cannot be signalled, or survives both.
     pub async fn stop_members(&self, members: &[Member]) -> anyhow::Result<()> {
-        for signal in [Signal::TERM, Signal::KILL] {
+        self.end(members, &[Signal::TERM, Signal::KILL]).await
+    }
+
+    /// Ends `members` by one signal after the other, for as long as any of them runs.
+    ///
+    /// # Errors
+    /// When one cannot be signalled, or survives all.
+    pub async fn end(&self, members: &[Member], signals: &[Signal]) -> anyhow::Result<()> {
+        for signal in signals.iter().copied() {
             for member in members {
                 self.signal(*member, signal)?;
             }

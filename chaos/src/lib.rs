@@ -3,6 +3,7 @@
 //!
 //! Reading order: [`process`] (what the kernel knows of a process), [`cluster`] (a local cluster
 //! and its `cluster.json`), [`wait`] (states with deadlines), [`client`] (one call to one address),
+//! [`scheduler`] (a framework's stream of events),
 //! [`history`] (what was asked and how it ended), [`observe`] (what masters, agents and disks
 //! hold), [`invariants`] (what must hold between the two), [`report`], [`drills`].
 
@@ -14,4 +15,5 @@ pub mod invariants;
 pub mod observe;
 pub mod process;
 pub mod report;
+pub mod scheduler;
 pub mod wait;

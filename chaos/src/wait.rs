@@ -12,6 +12,11 @@ pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(2)).await;
 }
 
+/// Lets a drawn time pass, so that what is broken is broken at any moment of what goes on.
+pub async fn some(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 /// Asks `probe` until it gives `Ok`, at most `deadline` long. `Err` says what is still missing.
 ///
 /// # Errors

@@ -14,15 +14,19 @@ pub(crate) mod table;
 
 mod agent;
 mod apply;
+mod auth;
 mod call;
 mod client;
+mod framework;
 mod mutation;
 mod operation;
 mod output;
 mod refusal;
 mod reservation;
 mod resource;
+mod role;
 mod status;
+mod task;
 mod volume;
 
 pub(crate) use output::print;
@@ -97,6 +101,26 @@ enum Command {
         #[command(subcommand)]
         command: operation::Command,
     },
+    /// Frameworks: who uses the cluster
+    Framework {
+        #[command(subcommand)]
+        command: framework::Command,
+    },
+    /// Tasks of all frameworks
+    Task {
+        #[command(subcommand)]
+        command: task::Command,
+    },
+    /// Roles and what is held for each
+    Role {
+        #[command(subcommand)]
+        command: role::Command,
+    },
+    /// What the caller may do
+    Auth {
+        #[command(subcommand)]
+        command: auth::Command,
+    },
 }
 
 /// Whether `holdfast agent …` asks for agents rather than runs one.
@@ -134,6 +158,10 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
         Command::Volume { command } => volume::run(&mut client, output, principal, command).await,
         Command::Apply(apply) => apply::run(&mut client, output, apply).await,
         Command::Operation { command } => operation::run(&mut client, output, command).await,
+        Command::Framework { command } => framework::run(&mut client, output, command).await,
+        Command::Task { command } => task::run(&mut client, output, command).await,
+        Command::Role { command } => role::run(&mut client, output, command).await,
+        Command::Auth { command } => auth::run(&mut client, output, principal, command).await,
     }
 }
 

@@ -2,6 +2,7 @@
 //! the call itself, and how its outcome is shown. Must not know what a call changes.
 //! Next: `resource.rs`.
 
+use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -188,6 +189,20 @@ fn shown_change(change: &Value) -> Result<String, Failure> {
         }
     }
     Ok(text)
+}
+
+/// Asks on the terminal; without one, the answer must come by flag.
+pub(super) fn confirm(question: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage("this cannot be undone: add --yes".to_owned()));
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    let read = io::stderr().flush().and_then(|()| io::stdin().read_line(&mut answer));
+    match read {
+        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
+        Ok(_) | Err(_) => Err(Failure::Refused("nothing was done".to_owned())),
+    }
 }
 
 #[cfg(test)]

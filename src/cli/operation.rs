@@ -6,7 +6,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::output::{Listing, Output, print_json};
+use super::output::{Listing, Output, print_json, text};
 use super::{mutation, table};
 use crate::exit::Failure;
 
@@ -95,14 +95,6 @@ fn reasons(operation: &Value) -> String {
     let members = operation["operations"].as_array().into_iter().flatten();
     let messages = std::iter::once(operation).chain(members).map(|entry| text(&entry["message"]));
     messages.filter(|message| !message.is_empty()).collect::<Vec<_>>().join("; ")
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// `OPERATION_PENDING` as `PENDING`, `TRANSACTION_PARTIAL` as `PARTIAL`.

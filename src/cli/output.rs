@@ -49,6 +49,15 @@ impl Listing {
     }
 }
 
+/// A value as the text of a cell.
+pub(crate) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Prints a value as indented JSON.
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))

@@ -1,7 +1,6 @@
 //! `holdfast volume list|inspect|create|destroy|grow|shrink`.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::{Args, Subcommand};
 use resources::id::{Principal, VolumeId};
@@ -11,7 +10,7 @@ use resources::value::Value as Amount;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::mutation::{IfVersion, Mutation};
+use super::mutation::{IfVersion, Mutation, confirm};
 use super::output::{Listing, Output, print_json};
 use super::resource::{self, Held};
 use super::{agent, table};
@@ -333,18 +332,4 @@ fn show(fitting: &[Volume], id: &str, output: Output) -> Result<(), Failure> {
     let facts: Vec<[String; 2]> =
         HEADERS.iter().map(|h| h.to_lowercase()).zip(volume.cells()).map(Into::into).collect();
     super::print(&table::render(&["FIELD", "VALUE"], &facts))
-}
-
-/// Asks on the terminal; without one, the answer must come by flag.
-fn confirm(question: &str) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::Usage("this destroys data: add --yes".to_owned()));
-    }
-    eprint!("{question} [y/N] ");
-    let mut answer = String::new();
-    let read = io::stderr().flush().and_then(|()| io::stdin().read_line(&mut answer));
-    match read {
-        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
-        Ok(_) | Err(_) => Err(Failure::Refused("nothing was destroyed".to_owned())),
-    }
 }
