@@ -1,7 +1,7 @@
 //! The product as its users meet it: real processes of the built program, the public API, the
 //! files on disk. Each test owns a cluster, its ports and its folder.
 //!
-//! Reading order: [`harness`], [`ask`], then the tests by what they are about.
+//! Reading order: [`harness`], [`ask`], [`scheduler`], then the tests by what they are about.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod ask;
@@ -9,15 +9,18 @@ mod harness;
 
 mod bad_input;
 mod drill;
+mod frameworks;
 mod idempotency;
 mod observed;
 mod operator;
 mod power_cut;
 mod redirects;
 mod refusals;
+mod reports_offers;
 mod reports_reservations;
 mod reports_values;
 mod reports_volumes;
+mod scheduler;
 mod start_up;
 mod transactions;
 mod volumes;
