@@ -159,7 +159,7 @@ async fn r05_amounts_beyond_every_bound_are_refused() {
 async fn r05_an_agent_does_not_start_with_such_amounts() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
-    for amount in ["1e18", "1.8e308", "inf", "Infinity", "nan", "-1", "0.0001"] {
+    for amount in ["9e15", "1e18", "1.8e308", "inf", "Infinity", "nan", "-1", "0.0001"] {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_holdfast"))
             .args(["agent", "--master=127.0.0.1:1", &format!("--listen=127.0.0.1:{port}")])
             .arg(format!("--work-dir={}", folder.path().display()))
