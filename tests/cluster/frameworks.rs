@@ -40,7 +40,7 @@ fn volume_folder(dev: &Dev) -> PathBuf {
 /// Goal F5: with all agents stopped, a new leader lists every reservation, volume and task.
 #[tokio::test]
 async fn new_leader_knows_everything_without_an_agent() {
-    let dev = Dev::start_with(3, 1, &QUICK);
+    let mut dev = Dev::start_with(3, 1, &QUICK);
     let mut framework = Framework::subscribe(&dev, "a").await;
     task_on_volume(&mut framework, "t1", "sleep 1000").await;
     let before = dev.slave(0).await;
@@ -64,6 +64,8 @@ async fn new_leader_knows_everything_without_an_agent() {
     let status = framework.status("t1").await;
     assert_eq!(status["state"], "TASK_RUNNING", "{status}");
     assert_eq!(status["reason"], "REASON_RECONCILIATION", "{status}");
+    // The task is its agent's to end.
+    crate::harness::assert_success(&dev.resume());
 }
 
 /// Observed 3: what SHRINK_VOLUME frees in an ACCEPT is offered again.
