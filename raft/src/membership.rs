@@ -303,18 +303,20 @@ impl<M: Machine> Node<M> {
         Err(MembershipError::NotLeader { leader })
     }
 
-    /// The members as soon as they pass a check; after `patience` why they do not. A leader that
-    /// has just taken office has heard of nobody yet.
+    /// The members as soon as they pass a check; after `patience` why they do not. Whoever counts
+    /// has answered since the call began.
     async fn judged(
         &self,
         patience: Duration,
         check: impl Fn(&Picture) -> Result<(), MembershipError>,
     ) -> Result<Picture, MembershipError> {
-        let deadline = Instant::now() + patience;
+        let begin = Instant::now();
+        let deadline = begin + patience;
         let mut metrics = self.inner.raft.metrics();
         loop {
             drop(metrics.borrow_and_update());
-            let picture = self.leading()?;
+            self.leading()?;
+            let picture = Picture::since(self, Some(begin));
             let Err(refusal) = check(&picture) else { return Ok(picture) };
             match tokio::time::timeout_at(deadline, metrics.changed()).await {
                 Ok(Ok(())) => {}

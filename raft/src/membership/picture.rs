@@ -6,6 +6,7 @@ use std::sync::Arc;
 use openraft::Instant as _;
 use openraft::async_runtime::WatchReceiver;
 use resources::id::{LogIndex, MasterId};
+use tokio::time::Instant;
 
 use super::{LAG_MAX, MembershipError, Role};
 use crate::leadership::Leadership;
@@ -18,23 +19,31 @@ pub(super) struct Picture {
     pub(super) me: u64,
     pub(super) is_leading: bool,
     pub(super) membership: Arc<StoredMembership>,
-    /// Members that answered within the longest election timeout, this node included.
+    /// Members that answered lately, this node included.
     pub(super) answering: BTreeSet<u64>,
     matched: BTreeMap<u64, Option<LogId>>,
     last_log: Option<u64>,
 }
 
 impl Picture {
+    /// The members by what is known now.
     pub(super) fn of<M: Machine>(node: &Node<M>) -> Self {
+        Self::since(node, None)
+    }
+
+    /// The same, and only who answered a message sent after `begin` counts as answering: one that
+    /// has just died answered within the longest election timeout, too.
+    pub(super) fn since<M: Machine>(node: &Node<M>, begin: Option<Instant>) -> Self {
         let inner = &node.inner;
         let is_leading = matches!(*inner.leadership.borrow(), Leadership::Leading { .. });
         let metrics = inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let timeout = inner.config.election_timeout_max();
+        let age_max = begin.map_or(timeout, |begin| begin.elapsed().min(timeout));
         let me = inner.config.id.0;
         let heard = metrics.heartbeat.iter().flatten();
         let answering = heard
-            .filter(|(_, at)| at.is_some_and(|at| at.elapsed() < timeout))
+            .filter(|(_, at)| at.is_some_and(|at| at.elapsed() < age_max))
             .map(|(id, _)| *id)
             .chain([me])
             .collect();
