@@ -135,6 +135,12 @@ impl Client {
         self.post(&format!("http://{address}/api/v1{query}"), call, None).await
     }
 
+    /// POST of a v1 operator call to `address` under an idempotency key: it may be repeated.
+    pub async fn call_keyed(&self, address: &str, key: &str, call: &Value) -> Outcome {
+        let url = format!("http://{address}/api/v1");
+        self.post(&url, call, Some(("idempotency-key", key))).await
+    }
+
     /// A POST whose answer may take for ever.
     pub(crate) fn endless(&self, url: &str) -> reqwest::RequestBuilder {
         self.authorised(self.http.post(url)).timeout(ENDLESS)

@@ -4,7 +4,7 @@
 //! who is offered what), `machine` (the state as what consensus replicates), [`leader`]
 //! (sessions, offers, proposals, reads), [`grpc`] (agents),
 //! [`auth`] (who asks), [`config`] (flags), `metrics`, `http` (everything else on the public
-//! port), and this file, which puts one process together.
+//! port), `joining` (`--join`), and this file, which puts one process together.
 
 pub mod allocator;
 pub mod auth;
@@ -15,6 +15,7 @@ pub mod machine;
 pub mod state;
 
 mod http;
+mod joining;
 mod metrics;
 
 use std::io;
@@ -85,7 +86,13 @@ pub async fn run(config: Config) -> Result<(), RunError> {
     let server = Server::start(listener, http::router(app, agents));
     tracing::info!(id = config.id.0, listen = %config.listen, "master serves");
 
+    let joining = config.join.clone().map(|join| {
+        let (node, config) = (node.clone(), Arc::clone(&config));
+        tokio::spawn(async move { joining::ask(node, join, &config).await })
+    });
+
     let signal = signals.recv().await;
+    joining.inspect(tokio::task::JoinHandle::abort);
     tracing::info!(signal, "the master stops");
     hand_over(&node).await;
     handle.shutdown().await;
@@ -127,8 +134,12 @@ impl Consensus {
 
     async fn start(&self, config: &Config) -> Result<(Node<Replica>, Handle), StartError> {
         let (node_config, leader_config) = (node_config(config), leader_config(config));
+        let is_joining = config.join.is_some();
         let start = async move {
-            let node = Node::start(node_config).await?;
+            let node = match is_joining {
+                false => Node::start(node_config).await?,
+                true => Node::join(node_config).await?,
+            };
             let handle = Leader::start(node.clone(), leader_config);
             Ok((node, handle))
         };

@@ -25,6 +25,7 @@ mod refusal;
 mod reservation;
 mod resource;
 mod role;
+mod server;
 mod status;
 mod task;
 mod volume;
@@ -116,6 +117,11 @@ enum Command {
         #[command(subcommand)]
         command: role::Command,
     },
+    /// The masters: who takes part in the cluster, and how one comes and goes
+    Server {
+        #[command(subcommand)]
+        command: server::Command,
+    },
     /// What the caller may do
     Auth {
         #[command(subcommand)]
@@ -161,6 +167,7 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
         Command::Framework { command } => framework::run(&mut client, output, command).await,
         Command::Task { command } => task::run(&mut client, output, command).await,
         Command::Role { command } => role::run(&mut client, output, command).await,
+        Command::Server { command } => server::run(&mut client, output, command).await,
         Command::Auth { command } => auth::run(&mut client, output, principal, command).await,
     }
 }

@@ -7,8 +7,36 @@ use super::output::{Output, print, print_json};
 use super::{agent, resource, table};
 use crate::exit::Failure;
 
+/// A master by its address, and what it says of itself or why it does not.
+type Seen = (String, Result<Value, String>);
+
 /// Runs it.
 pub(super) async fn run(client: &mut Client, output: Output) -> Result<(), Failure> {
+    let servers = all(client).await;
+    let agents = agent::all(client).await;
+    if output == Output::Json {
+        let agents = agents?;
+        return print_json(&json!({"servers": json(&servers), "agents": counts(&agents)?}));
+    }
+    print(&render(&servers))?;
+    let counts = counts(&agents?)?;
+    print(&format!(
+        "\n{} agents ({} active), {} roles with reservations, {} volumes\n",
+        counts["total"], counts["active"], counts["roles"], counts["volumes"]
+    ))
+}
+
+/// The masters alone: `holdfast server status`.
+pub(super) async fn servers(client: &mut Client, output: Output) -> Result<(), Failure> {
+    let servers = all(client).await;
+    if output == Output::Json {
+        return print_json(&json(&servers));
+    }
+    print(&render(&servers))
+}
+
+/// Every master given, and the leader.
+async fn all(client: &Client) -> Vec<Seen> {
     let mut addresses = client.masters().to_vec();
     let mut servers = Vec::new();
     while servers.len() < addresses.len() {
@@ -21,25 +49,20 @@ pub(super) async fn run(client: &mut Client, output: Output) -> Result<(), Failu
         }
         servers.push((address, seen));
     }
-    let agents = agent::all(client).await;
-    if output == Output::Json {
-        let servers: Vec<Value> = servers
-            .iter()
-            .map(|(address, seen)| match seen {
-                Ok(server) => json!({"address": address, "server": server}),
-                Err(error) => json!({"address": address, "error": error}),
-            })
-            .collect();
-        let agents = agents?;
-        return print_json(&json!({"servers": servers, "agents": counts(&agents)?}));
-    }
+    servers
+}
+
+fn json(servers: &[Seen]) -> Value {
+    let servers = servers.iter().map(|(address, seen)| match seen {
+        Ok(server) => json!({"address": address, "server": server}),
+        Err(error) => json!({"address": address, "error": error}),
+    });
+    servers.collect()
+}
+
+fn render(servers: &[Seen]) -> String {
     let rows: Vec<Vec<String>> = servers.iter().map(|(at, seen)| row(at, seen)).collect();
-    print(&table::render(&["ID", "ROLE", "ADDRESS", "TERM", "APPLIED", "DIGEST"], &rows))?;
-    let counts = counts(&agents?)?;
-    print(&format!(
-        "\n{} agents ({} active), {} roles with reservations, {} volumes\n",
-        counts["total"], counts["active"], counts["roles"], counts["volumes"]
-    ))
+    table::render(&["ID", "ROLE", "ADDRESS", "TERM", "APPLIED", "DIGEST"], &rows)
 }
 
 fn row(address: &str, seen: &Result<Value, String>) -> Vec<String> {

@@ -21,6 +21,7 @@ mod reports_reservations;
 mod reports_values;
 mod reports_volumes;
 mod scheduler;
+mod servers;
 mod start_up;
 mod transactions;
 mod volumes;

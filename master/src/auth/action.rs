@@ -115,6 +115,8 @@ actions! {
     DeactivateAgent "deactivate_agents" "agents" Whole;
     /// Take an agent into offers again.
     ReactivateAgent "reactivate_agents" "agents" Whole;
+    /// Change the members of the cluster; an action of this program, not of Mesos.
+    ManageServers "manage_servers" "servers" Whole;
 }
 
 /// Keys of Mesos for calls that this program does not have: their rules rule nothing.

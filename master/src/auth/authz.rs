@@ -301,7 +301,8 @@ fn verb(action: Action) -> &'static str {
         | Action::MarkAgentGone
         | Action::DrainAgent
         | Action::DeactivateAgent
-        | Action::ReactivateAgent => action.key(),
+        | Action::ReactivateAgent
+        | Action::ManageServers => action.key(),
     }
 }
 

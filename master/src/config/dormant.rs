@@ -52,8 +52,6 @@ macro_rules! dormant {
 
 dormant! {
     options {
-        /// Ask this cluster to be added, instead of --peers
-        join: text;
         /// Answer leader detection of zk://…/mesos clients here
         zk_listen: text;
         /// Certificate of the public listener

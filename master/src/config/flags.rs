@@ -30,6 +30,9 @@ pub struct Flags {
     /// Peer addresses of the initial members; one entry makes a one-master cluster
     #[arg(long, value_name = "1=HOST:PORT,…")]
     pub peers: Option<String>,
+    /// Ask this cluster to be added as a learner, instead of --peers
+    #[arg(long, value_name = "[PRINCIPAL:SECRET@]HOST:PORT")]
+    pub join: Option<String>,
     /// Data directory
     #[arg(long, value_name = "DIR")]
     pub work_dir: PathBuf,

@@ -1,11 +1,13 @@
 //! From flags to a checked configuration: what is said twice must agree, files named by a flag
 //! must be readable, and each mistake is one line with the flag, the value and what was
-//! expected. Must not open sockets or data. Reading order: `address.rs`, `flags.rs`,
-//! `dormant.rs`, `offers.rs`, this file.
+//! expected. Must not open sockets or data. Reading order: `address.rs`, `join.rs`, `flags.rs`,
+//! `members.rs`, `dormant.rs`, `offers.rs`, this file.
 
 mod address;
 mod dormant;
 mod flags;
+mod join;
+mod members;
 mod offers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +24,7 @@ use crate::auth::{Acls, Authenticator, Authorizer, Credentials, Required};
 pub use address::{Address, InvalidAddress};
 pub use dormant::DormantFlags;
 pub use flags::Flags;
+pub use join::{InvalidJoin, Join};
 
 /// Distance of the default peer port from the public port.
 const PEER_PORT_DISTANCE: u16 = 1000;
@@ -36,6 +39,9 @@ const PING_TIMEOUT: std::ops::RangeInclusive<Duration> =
 /// How much of a value that may be a whole file is named in an error.
 const NAMED_CHARACTERS_MAX: usize = 60;
 
+/// Peer addresses by master.
+type Peers = BTreeMap<MasterId, Address>;
+
 /// The checked configuration of a master.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -47,8 +53,10 @@ pub struct Config {
     pub advertise: Address,
     /// Where peers connect.
     pub peer_listen: Address,
-    /// Peer addresses of the initial members, this master among them.
+    /// Peer addresses of the initial members, this master among them; none when it joins.
     pub peers: BTreeMap<MasterId, Address>,
+    /// The cluster to be added to, when it is none of the initial members.
+    pub join: Option<Join>,
     /// Data directory.
     pub work_dir: PathBuf,
     /// Who may log in, and where a login is asked for.
@@ -106,9 +114,17 @@ pub enum ConfigError {
         /// The port of `--listen`.
         listen_port: u16,
     },
-    /// Neither `--peers`, nor anything else says who the members are.
-    #[error("--peers: expected 1=host:port,…; a single entry makes a one-master cluster")]
+    /// Neither `--peers` nor `--join` says who the members are.
+    #[error(
+        "--peers: expected 1=host:port,…; a single entry makes a one-master cluster; or --join"
+    )]
     NoPeers,
+    /// Both say it.
+    #[error("--join: expected without --peers, which names the initial members of a new cluster")]
+    PeersAndJoin,
+    /// `--join` does not parse.
+    #[error("--join: {0}")]
+    Join(InvalidJoin),
     /// One entry of `--peers` does not parse.
     #[error("--peers '{entry}': expected id=host:port, {reason}")]
     Peer {
@@ -171,6 +187,18 @@ pub enum ConfigError {
     },
 }
 
+impl Config {
+    /// Where this master's peers reach it: a wildcard of `--peer-listen` is no address, so the
+    /// host of `--advertise` takes its place.
+    #[must_use]
+    pub fn peer_address(&self) -> Address {
+        match self.peer_listen.is_wildcard() {
+            true => self.advertise.with_port(self.peer_listen.port()),
+            false => self.peer_listen.clone(),
+        }
+    }
+}
+
 impl Flags {
     /// Checks the flags together and reads the files they name.
     ///
@@ -196,11 +224,7 @@ impl Flags {
             ),
         };
         let id = MasterId(self.id);
-        let peers = peers(self.peers.as_deref().ok_or(ConfigError::NoPeers)?)?;
-        if !peers.contains_key(&id) {
-            let found: Vec<String> = peers.keys().map(ToString::to_string).collect();
-            return Err(ConfigError::OwnId { id, found: found.join(", ") });
-        }
+        let (peers, join) = self.members(id)?;
         self.check_durations()?;
         let entries = self.dormant.entries();
         let dormant = entries.iter().filter(|entry| entry.given.is_some()).map(|e| e.name);
@@ -212,6 +236,7 @@ impl Flags {
             advertise,
             peer_listen,
             peers,
+            join,
             authenticator: self.authenticator()?,
             authorizer: self.authorizer()?,
             whitelist: self.roles.as_deref().map(whitelist).transpose()?,
@@ -327,6 +352,10 @@ impl Flags {
         for (name, value) in self.offer_values() {
             put(&name, value);
         }
+        if let Some(join) = self.join.as_deref().and_then(|text| text.parse::<Join>().ok()) {
+            // Without its secret.
+            put("join", join.to_string());
+        }
         for (name, value) in [
             ("peers", &self.peers),
             ("credentials", &self.credentials),
@@ -354,24 +383,4 @@ fn whitelist(text: &str) -> Result<BTreeSet<Role>, ConfigError> {
         roles.insert(role);
     }
     Ok(roles)
-}
-
-fn peers(text: &str) -> Result<BTreeMap<MasterId, Address>, ConfigError> {
-    let mut peers = BTreeMap::new();
-    for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-        let fail = |reason: String| ConfigError::Peer { entry: entry.to_owned(), reason };
-        let (id, at) = entry.split_once('=').ok_or_else(|| fail("found no '='".to_owned()))?;
-        let id = match id.trim().parse::<u64>() {
-            Ok(id) if id > 0 => MasterId(id),
-            _ => return Err(fail("the id is a whole number from 1".to_owned())),
-        };
-        let at: Address = at.trim().parse().map_err(|e: InvalidAddress| fail(e.to_string()))?;
-        if at.is_wildcard() {
-            return Err(fail("the address must be one that the peers can reach".to_owned()));
-        }
-        if peers.insert(id, at).is_some() {
-            return Err(fail(format!("the id {id} stands there twice")));
-        }
-    }
-    if peers.is_empty() { Err(ConfigError::NoPeers) } else { Ok(peers) }
 }

@@ -14,6 +14,7 @@ use axum::response::Response;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use proto::convert::InvalidWire;
+use raft::MembershipError;
 use resources::id::{AgentId, OperationId};
 
 use crate::auth::{Forbidden, Realm};
@@ -79,6 +80,8 @@ pub(crate) enum Failure {
         position: usize,
         failure: Box<Failure>,
     },
+    /// The members of the cluster stay as they are, or the outcome is unknown.
+    Members(MembershipError),
     /// A defect of this program; the text is for the log.
     Internal(String),
 }
@@ -128,6 +131,7 @@ impl Failure {
             Self::AgentFailed { .. } => StatusCode::CONFLICT,
             Self::Refused(refused) => refused.status(),
             Self::Member { failure, .. } => failure.status(),
+            Self::Members(error) => members(error),
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -159,6 +163,9 @@ impl Failure {
                 put(RETRY_AFTER, &whole_seconds(RETRY_DEFAULT));
             }
             Self::Member { failure, .. } => failure.put_headers(headers),
+            Self::Members(error) if members(error) == StatusCode::SERVICE_UNAVAILABLE => {
+                put(RETRY_AFTER, &whole_seconds(RETRY_DEFAULT));
+            }
             Self::BadRequest { .. }
             | Self::Forbidden(_)
             | Self::NotFound(_)
@@ -167,6 +174,7 @@ impl Failure {
             | Self::TooLarge { .. }
             | Self::NotImplemented(_)
             | Self::Refused(_)
+            | Self::Members(_)
             | Self::Internal(_) => {}
         }
     }
@@ -217,6 +225,27 @@ impl From<InvalidWire> for Failure {
 impl From<Forbidden> for Failure {
     fn from(forbidden: Forbidden) -> Self {
         Self::Forbidden(forbidden.to_string())
+    }
+}
+
+/// The status of a membership that did not change: 409 for what stands in the way, 503 for what
+/// passes by itself.
+const fn members(error: &MembershipError) -> StatusCode {
+    match error {
+        MembershipError::NotAMember { .. } => StatusCode::NOT_FOUND,
+        MembershipError::AlreadyMember { .. }
+        | MembershipError::AddressTaken { .. }
+        | MembershipError::Unreachable { .. }
+        | MembershipError::Refused { .. }
+        | MembershipError::NotCaughtUp { .. }
+        | MembershipError::NotAnswering { .. }
+        | MembershipError::QuorumLost { .. }
+        | MembershipError::Impossible { .. } => StatusCode::CONFLICT,
+        MembershipError::NotLeader { .. }
+        | MembershipError::InProgress
+        | MembershipError::NoQuorum
+        | MembershipError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
+        MembershipError::Unknown => StatusCode::GATEWAY_TIMEOUT,
     }
 }
 

@@ -31,6 +31,8 @@ struct Server {
     digest: Digest,
     cluster_id: Option<String>,
     advertise: String,
+    /// How long the disk has owed an answer, when it is late.
+    disk_stalled_seconds: Option<f64>,
     version: &'static str,
 }
 
@@ -73,6 +75,7 @@ pub(super) fn server(app: &App, incoming: &Incoming) -> Result<Response, Failure
         digest: Digest { index: index.0, sha256: hex(&sha256) },
         cluster_id: status.cluster_id,
         advertise: own.advertise.to_string(),
+        disk_stalled_seconds: status.disk_stalled.map(|stalled| stalled.as_secs_f64()),
         version: super::about::HOLDFAST_VERSION,
     };
     json(incoming, &server)

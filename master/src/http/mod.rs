@@ -4,7 +4,7 @@
 //! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `offers.rs`, `usage.rs`, `picture.rs`
 //! (what a read shows), `operator.rs` with `answers.rs`, `legacy.rs`, `teardown.rs`,
 //! `transaction.rs`, `scheduler/mod.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`,
-//! `extension.rs`, `inventory.rs`, `server.rs` (sockets).
+//! `extension.rs`, `inventory.rs`, `servers.rs` (the masters), `server.rs` (sockets).
 
 mod about;
 mod answers;
@@ -28,6 +28,7 @@ mod roles;
 mod route;
 mod scheduler;
 mod server;
+mod servers;
 mod shapes;
 mod teardown;
 mod transaction;
@@ -173,6 +174,8 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         | Route::Scheduler
         | Route::Legacy(_)
         | Route::Teardown
+        | Route::Servers
+        | Route::Members(_)
         | Route::Agents
         | Route::Operations
         | Route::Operation(_)
@@ -202,6 +205,16 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             execute::admit(app, incoming).await?;
             check_method(route, incoming)?;
             transaction::call(app, incoming).await
+        }
+        Route::Servers => {
+            admit_read(app, incoming, consistency(incoming)?)?;
+            check_method(route, incoming)?;
+            servers::list(app, incoming)
+        }
+        Route::Members(call) => {
+            execute::admit(app, incoming).await?;
+            check_method(route, incoming)?;
+            servers::change(app, incoming, *call).await
         }
         Route::Later(realm) => {
             admit_read(app, incoming, Consistency::Linearizable)?;

@@ -27,6 +27,8 @@ pub(crate) enum Route {
     Legacy(LegacyCall),
     Teardown,
     Server,
+    Servers,
+    Members(MemberCall),
     Agents,
     Operations,
     Operation(String),
@@ -45,6 +47,16 @@ pub(crate) enum LegacyCall {
     Unreserve,
     CreateVolumes,
     DestroyVolumes,
+}
+
+/// Changes of the members of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemberCall {
+    Add,
+    Promote,
+    Remove,
+    Replace,
+    TransferLeader,
 }
 
 /// Which masters answer.
@@ -89,6 +101,12 @@ const PREFIXES: &[(&str, Route)] = &[
 const EXACT: &[(&str, Route)] = &[
     ("redirect", Route::Redirect),
     ("api/v1/server", Route::Server),
+    ("api/v1/servers", Route::Servers),
+    ("api/v1/servers/add", Route::Members(MemberCall::Add)),
+    ("api/v1/servers/promote", Route::Members(MemberCall::Promote)),
+    ("api/v1/servers/remove", Route::Members(MemberCall::Remove)),
+    ("api/v1/servers/replace", Route::Members(MemberCall::Replace)),
+    ("api/v1/servers/transfer-leader", Route::Members(MemberCall::TransferLeader)),
     ("api/v1/agents", Route::Agents),
     ("api/v1/operations", Route::Operations),
     ("api/v1/transaction", Route::Transaction),
@@ -138,15 +156,18 @@ impl Route {
             | Self::Tasks
             | Self::Roles
             | Self::Server
+            | Self::Servers
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)
             | Self::TransactionOf(_)
             | Self::Reservations
             | Self::Volumes => Some(Realm::Readonly),
-            Self::Operator | Self::Legacy(_) | Self::Teardown | Self::Transaction => {
-                Some(Realm::Readwrite)
-            }
+            Self::Operator
+            | Self::Legacy(_)
+            | Self::Teardown
+            | Self::Transaction
+            | Self::Members(_) => Some(Realm::Readwrite),
             Self::Scheduler => Some(Realm::Scheduler),
             Self::Later(realm) => Some(*realm),
         }
@@ -173,6 +194,8 @@ impl Route {
             | Self::Scheduler
             | Self::Legacy(_)
             | Self::Teardown
+            | Self::Servers
+            | Self::Members(_)
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)
@@ -209,6 +232,7 @@ impl Route {
             | Self::Tasks
             | Self::Roles
             | Self::Server
+            | Self::Servers
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)
@@ -219,7 +243,8 @@ impl Route {
             | Self::Scheduler
             | Self::Legacy(_)
             | Self::Teardown
-            | Self::Transaction => &[Method::POST],
+            | Self::Transaction
+            | Self::Members(_) => &[Method::POST],
             Self::Redirect | Self::Later(_) => &[],
         }
     }
@@ -244,6 +269,8 @@ mod tests {
             check(&at("/api/v1/agents/"), Some(Route::Agents));
             check(&at("/api/v1/agents/x"), Some(Route::Operator));
             check(&at("/api/v1/server"), Some(Route::Server));
+            check(&at("/api/v1/servers"), Some(Route::Servers));
+            check(&at("/api/v1/servers/add"), Some(Route::Members(MemberCall::Add)));
             check(&at("/api/v1/operations"), Some(Route::Operations));
             check(&at("/api/v1/operations/3-7"), Some(Route::Operation("3-7".into())));
             check(&at("/api/v1/operations/a%20b"), Some(Route::Operation("a b".into())));

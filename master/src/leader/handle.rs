@@ -106,6 +106,10 @@ impl Handle {
         Self { shared: Arc::new(shared) }
     }
 
+    pub(super) fn node(&self) -> &Node<Replica> {
+        &self.shared.node
+    }
+
     /// Who leads.
     #[must_use]
     pub fn leadership(&self) -> Leadership {

@@ -23,6 +23,7 @@ mod feedback;
 mod frameworks;
 mod handle;
 mod intake;
+mod members;
 mod messages;
 mod offers;
 mod office;
@@ -60,6 +61,7 @@ pub use self::counts::{Counts, OfferCounts, OperationCounts};
 pub use self::event::{SessionView, SessionViews};
 pub use self::handle::Handle;
 pub(crate) use self::handle::Session;
+pub use self::members::MemberChange;
 pub(crate) use self::outbox::Fenced;
 pub use self::request::{
     Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, Transaction, TransactionAccepted,

@@ -93,6 +93,7 @@ impl Failure {
             | Self::NoLeader
             | Self::Overloaded { .. }
             | Self::OutcomeUnknown { .. }
+            | Self::Members(_)
             | Self::Internal(_) => {}
         }
     }

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use raft::MembershipError;
+
 use super::Failure;
 
 /// Longest text of an answer.
@@ -62,6 +64,7 @@ impl Failure {
             Self::Member { position, failure } => {
                 format!("Operation {position} of the transaction: {}", failure.text())
             }
+            Self::Members(error) => sentence(&error.to_string()),
             Self::Internal(_) => "500 Internal Server Error.".to_owned(),
         })
     }
@@ -90,9 +93,44 @@ impl Failure {
             }
             Self::Refused(refused) => return refused.rejection.hint(),
             Self::Member { failure, .. } => return failure.hint(),
+            Self::Members(error) => members(error),
             Self::Internal(_) => "Look at the master's log and report this as a defect",
         }
         .to_owned()
+    }
+}
+
+/// The next step when the members stay as they are.
+const fn members(error: &MembershipError) -> &'static str {
+    match error {
+        MembershipError::NotLeader { .. } | MembershipError::NoQuorum => {
+            "Try again; the masters are electing a leader"
+        }
+        MembershipError::InProgress | MembershipError::Stopped => {
+            "Try again after Retry-After seconds"
+        }
+        MembershipError::NotAMember { .. } => "Look at the members: holdfast server list",
+        MembershipError::AlreadyMember { .. } => {
+            "Remove it first, or replace it by itself at the new address"
+        }
+        MembershipError::AddressTaken { .. } => "Give the new master an address of its own",
+        MembershipError::Unreachable { .. } => {
+            "Start it with --join and an empty --work-dir, and check its --peer-listen"
+        }
+        MembershipError::Refused { .. } => {
+            "Start it with --join, an --id that was never used, and an empty --work-dir"
+        }
+        MembershipError::NotCaughtUp { .. } => {
+            "Wait until its lag in holdfast server list is small, and try again"
+        }
+        MembershipError::NotAnswering { .. } => "Start it, or see why its peers do not hear it",
+        MembershipError::QuorumLost { .. } => {
+            "Bring silent masters back first, or remove or replace those that are lost"
+        }
+        MembershipError::Impossible { .. } => "Look at the members: holdfast server list",
+        MembershipError::Unknown => {
+            "Look at the members before the call is repeated, which does no harm"
+        }
     }
 }
 
