@@ -46,6 +46,12 @@ pub enum StartError {
         /// Members that were given.
         peers: String,
     },
+    /// A backup goes into an empty directory only.
+    #[error("{} holds data already: a backup is restored into an empty directory", dir.display())]
+    InitialisedAlready {
+        /// The data directory.
+        dir: PathBuf,
+    },
     /// The initial members do not contain this node, or there are none for a new directory.
     #[error("master {id} is not among the initial members ({peers})")]
     NotAMember {

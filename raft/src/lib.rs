@@ -8,7 +8,7 @@
 //! sockets and threads as traits, so that a simulation runs the same code), then the inside:
 //! `assembly` and `self_test` and `bootstrap` (how a node starts), `members` and `formation` (whom
 //! it may trust), `supervisor`, `types`, `codec`, `database`, `log_store` and `log_writer`,
-//! `snapshot`, `state_machine`, `reads`, `failover`, `registry`, `upkeep`, `handover`, `watchdog`,
+//! `snapshot`, `archive` and `restore` (backups), `state_machine`, `reads`, `failover`, `registry`, `upkeep`, `handover`, `watchdog`,
 //! `network`, and [`runtime`].
 
 pub mod machine;
@@ -23,6 +23,7 @@ pub mod leadership;
 pub mod runtime;
 pub mod status;
 
+mod archive;
 mod assembly;
 mod bootstrap;
 mod codec;
@@ -36,6 +37,7 @@ mod members;
 mod network;
 mod reads;
 mod registry;
+mod restore;
 mod self_test;
 mod snapshot;
 mod state_machine;
@@ -47,6 +49,7 @@ mod watchdog;
 #[cfg(test)]
 mod storage_tests;
 
+pub use archive::{Archive, BadArchive, Export};
 pub use config::{Limits, NodeConfig};
 pub use env::Environment;
 pub use error::{ClusterIdError, FatalError, ProposeError, StartError, Wiped};
@@ -54,4 +57,5 @@ pub use leadership::Leadership;
 pub use machine::{AppliedBatch, Batch, Chunk, Committed, CorruptSnapshot, Machine};
 pub use membership::{Member, MembershipError, Role};
 pub use node::Node;
+pub use restore::{Restoration, restore};
 pub use status::{FailoverCounts, PeerStatus, Status, Timing};

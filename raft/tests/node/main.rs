@@ -2,6 +2,7 @@
 //! that die, failing disks, directories that must be refused.
 #![allow(clippy::unwrap_used, reason = "an assumption that fails ends the test")]
 
+mod backups;
 mod cluster;
 mod failover;
 mod faults;
