@@ -4,10 +4,11 @@
 //! who is offered what), `machine` (the state as what consensus replicates), [`leader`]
 //! (sessions, offers, proposals, reads), [`grpc`] (agents),
 //! [`auth`] (who asks), [`config`] (flags), `metrics`, `http` (everything else on the public
-//! port), `joining` (`--join`), and this file, which puts one process together.
+//! port), `joining` (`--join`), [`backup`], and this file, which puts one process together.
 
 pub mod allocator;
 pub mod auth;
+pub mod backup;
 pub mod config;
 pub mod grpc;
 pub mod leader;

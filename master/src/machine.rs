@@ -19,6 +19,14 @@ impl Replica {
     pub const fn state(&self) -> &State {
         &self.state
     }
+
+    /// The same state for a cluster that was restored from a backup.
+    #[must_use]
+    pub fn into_restored(self) -> State {
+        let mut state = self.state;
+        state.mark_restored();
+        state
+    }
 }
 
 impl Machine for Replica {

@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one attempt may take, beside the time the master itself was asked to wait.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
+/// How long a file may take.
+const DOWNLOAD: Duration = Duration::from_secs(3600);
+
 /// How a master begins that knows no leader.
 const NO_LEADER: &str = "No leader";
 
@@ -140,6 +143,16 @@ impl Client {
         match answer.status {
             StatusCode::OK => json(path, &answer).map(Some),
             StatusCode::NOT_FOUND => Ok(None),
+            status => Err(refusal::failure(status, &answer.body)),
+        }
+    }
+
+    /// GET of a file from the leader, however long it takes.
+    pub(crate) async fn download(&mut self, path: &str) -> Result<Vec<u8>, Failure> {
+        let request = Request { timeout: DOWNLOAD, ..Request::get(path) };
+        let answer = self.send(&request).await?;
+        match answer.status {
+            StatusCode::OK => Ok(answer.body),
             status => Err(refusal::failure(status, &answer.body)),
         }
     }

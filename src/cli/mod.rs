@@ -1,4 +1,5 @@
-//! The operator commands, over the public HTTP API only. This file knows the words of the command
+//! The operator commands, over the public HTTP API only; `snapshot` also reads and writes what no
+//! master has open. This file knows the words of the command
 //! line and sends each to the file of its noun. A command that is listed here exists.
 //!
 //! Reading order: [`call`], [`client`] (finds the leader, retries what is safe), [`refusal`],
@@ -26,6 +27,7 @@ mod reservation;
 mod resource;
 mod role;
 mod server;
+mod snapshot;
 mod status;
 mod task;
 mod volume;
@@ -122,6 +124,11 @@ enum Command {
         #[command(subcommand)]
         command: server::Command,
     },
+    /// Backups of the masters' state: save one, look into it, and begin again from it
+    Snapshot {
+        #[command(subcommand)]
+        command: snapshot::Command,
+    },
     /// What the caller may do
     Auth {
         #[command(subcommand)]
@@ -168,6 +175,7 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
         Command::Task { command } => task::run(&mut client, output, command).await,
         Command::Role { command } => role::run(&mut client, output, command).await,
         Command::Server { command } => server::run(&mut client, output, command).await,
+        Command::Snapshot { command } => snapshot::run(&mut client, output, command).await,
         Command::Auth { command } => auth::run(&mut client, output, principal, command).await,
     }
 }

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod ask;
+mod backups;
 mod harness;
 
 mod bad_input;

@@ -4,7 +4,8 @@
 //! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `offers.rs`, `usage.rs`, `picture.rs`
 //! (what a read shows), `operator.rs` with `answers.rs`, `legacy.rs`, `teardown.rs`,
 //! `transaction.rs`, `scheduler/mod.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`,
-//! `extension.rs`, `inventory.rs`, `servers.rs` (the masters), `server.rs` (sockets).
+//! `extension.rs`, `inventory.rs`, `servers.rs` (the masters), `snapshot.rs`, `server.rs`
+//! (sockets).
 
 mod about;
 mod answers;
@@ -30,6 +31,7 @@ mod scheduler;
 mod server;
 mod servers;
 mod shapes;
+mod snapshot;
 mod teardown;
 mod transaction;
 mod usage;
@@ -176,6 +178,7 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         | Route::Teardown
         | Route::Servers
         | Route::Members(_)
+        | Route::Snapshot
         | Route::Agents
         | Route::Operations
         | Route::Operation(_)
@@ -210,6 +213,11 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             admit_read(app, incoming, consistency(incoming)?)?;
             check_method(route, incoming)?;
             servers::list(app, incoming)
+        }
+        Route::Snapshot => {
+            admit_read(app, incoming, Consistency::Linearizable)?;
+            check_method(route, incoming)?;
+            snapshot::save(app, incoming).await
         }
         Route::Members(call) => {
             execute::admit(app, incoming).await?;

@@ -29,6 +29,7 @@ pub(crate) enum Route {
     Server,
     Servers,
     Members(MemberCall),
+    Snapshot,
     Agents,
     Operations,
     Operation(String),
@@ -107,6 +108,7 @@ const EXACT: &[(&str, Route)] = &[
     ("api/v1/servers/remove", Route::Members(MemberCall::Remove)),
     ("api/v1/servers/replace", Route::Members(MemberCall::Replace)),
     ("api/v1/servers/transfer-leader", Route::Members(MemberCall::TransferLeader)),
+    ("api/v1/snapshot", Route::Snapshot),
     ("api/v1/agents", Route::Agents),
     ("api/v1/operations", Route::Operations),
     ("api/v1/transaction", Route::Transaction),
@@ -157,6 +159,7 @@ impl Route {
             | Self::Roles
             | Self::Server
             | Self::Servers
+            | Self::Snapshot
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)
@@ -196,6 +199,7 @@ impl Route {
             | Self::Teardown
             | Self::Servers
             | Self::Members(_)
+            | Self::Snapshot
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)
@@ -233,6 +237,7 @@ impl Route {
             | Self::Roles
             | Self::Server
             | Self::Servers
+            | Self::Snapshot
             | Self::Agents
             | Self::Operations
             | Self::Operation(_)

@@ -92,6 +92,14 @@ impl Handle {
         changed
     }
 
+    /// Everything that is applied here by now, as a backup.
+    ///
+    /// # Errors
+    /// When this master is stopping.
+    pub async fn export(&self) -> Result<raft::Export, ProposeError> {
+        self.node().export().await
+    }
+
     async fn transfer_leader(&self, to: Option<MasterId>) -> Result<(), MembershipError> {
         match self.leadership() {
             Leadership::Leading { .. } => {}

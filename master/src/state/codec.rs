@@ -122,6 +122,8 @@ struct Head {
     level: u32,
     cluster_id: Option<ClusterId>,
     incarnation: Incarnation,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_restored: bool,
     clock: Timestamp,
     leader: Option<Announcement>,
     masters: BTreeMap<MasterId, String>,
@@ -207,6 +209,7 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
         level: state.level,
         cluster_id: state.cluster_id.clone(),
         incarnation: state.incarnation,
+        is_restored: state.is_restored,
         clock: state.clock,
         leader: state.leader.clone(),
         masters: state.masters.clone(),

@@ -85,6 +85,8 @@ pub struct State {
     level: u32,
     cluster_id: Option<ClusterId>,
     incarnation: Incarnation,
+    /// Whether it comes from a backup, and no leader has begun a new incarnation yet.
+    is_restored: bool,
     clock: Timestamp,
     leader: Option<Announcement>,
     /// Public addresses that masters announced when they led.
@@ -148,6 +150,7 @@ impl Default for State {
             level: LEVEL,
             cluster_id: None,
             incarnation: Incarnation(1),
+            is_restored: false,
             clock: Timestamp::default(),
             leader: None,
             masters: BTreeMap::new(),

@@ -34,6 +34,16 @@ impl State {
     pub const fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
+    /// Whether it comes from a backup, and no leader has begun a new incarnation yet: agents may
+    /// hold more than it knows.
+    #[must_use]
+    pub const fn is_restored(&self) -> bool {
+        self.is_restored
+    }
+    /// Says that it comes from a backup.
+    pub const fn mark_restored(&mut self) {
+        self.is_restored = true;
+    }
     /// Cluster time of the last entry.
     #[must_use]
     pub const fn clock(&self) -> Timestamp {

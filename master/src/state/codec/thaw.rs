@@ -138,6 +138,7 @@ impl Reader {
             level: head.level,
             cluster_id: head.cluster_id,
             incarnation: head.incarnation,
+            is_restored: head.is_restored,
             clock: head.clock,
             leader: head.leader,
             masters: head.masters,
