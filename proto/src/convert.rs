@@ -3,13 +3,14 @@
 //!
 //! Next: `convert/resource.rs`, `convert/operation.rs`, `convert/attribute.rs`,
 //! `convert/status.rs`, `convert/framework.rs`, `convert/task.rs`, `convert/offer.rs`,
-//! `convert/scheduler.rs`, `convert/agent.rs`.
+//! `convert/scheduler.rs`, `convert/quota.rs`, `convert/agent.rs`.
 
 pub mod agent;
 pub mod attribute;
 pub mod framework;
 pub mod offer;
 pub mod operation;
+pub mod quota;
 pub mod resource;
 pub mod scheduler;
 pub mod status;
@@ -20,6 +21,7 @@ use thiserror::Error;
 use resources::brief;
 use resources::id::InvalidId;
 use resources::validate::InvalidResource;
+use resources::weight::InvalidWeight;
 
 use crate::convert::attribute::InvalidAttribute;
 
@@ -74,6 +76,27 @@ pub enum InvalidWire {
         /// What was found.
         value: f64,
     },
+    /// The same, of one kind of several.
+    #[error("'{field}' of '{}' is {}, which is no amount", brief::text(name), brief::number(*value))]
+    AmountOf {
+        /// Where.
+        field: &'static str,
+        /// Of which kind.
+        name: String,
+        /// What was found.
+        value: f64,
+    },
+    /// A resource that cannot be a guarantee.
+    #[error("invalid 'guarantee[{index}]': {reason}")]
+    Guarantee {
+        /// Its position.
+        index: usize,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A number that is no weight.
+    #[error("{0}")]
+    Weight(#[source] InvalidWeight),
     /// An operation that has no place here.
     #[error("operation type {kind} is not supported")]
     OperationType {

@@ -7,8 +7,8 @@
 //! `rules.rs`, [`framework_rules`], [`task_rules`], [`capability`]; quotes in messages:
 //! [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree: `trie.rs`; hash:
 //! `digest.rs`), [`persistent`] (the tree of all else), [`conversion`], [`conflict`], [`stable`]
-//! (names of reservations and volumes), [`parse`], [`quantity`], [`compatibility`],
-//! [`volume_path`], [`message`] (what master and agent tell each other).
+//! (names of reservations and volumes), [`parse`], [`quantity`], [`quota`], [`weight`],
+//! [`compatibility`], [`volume_path`], [`message`] (what master and agent tell each other).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -39,6 +39,7 @@ pub mod operation;
 pub mod parse;
 pub mod persistent;
 pub mod quantity;
+pub mod quota;
 pub mod resource;
 pub mod role;
 mod rules;
@@ -51,3 +52,4 @@ mod upgrade;
 pub mod validate;
 pub mod value;
 pub mod volume_path;
+pub mod weight;
