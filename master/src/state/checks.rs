@@ -307,6 +307,7 @@ impl State {
             | Rejection::NeverGiven { .. }
             | Rejection::Registration(_)
             | Rejection::Framework { .. }
+            | Rejection::Quota { .. }
             | Rejection::Fault { .. } => return rejection,
         };
         let Some(agent) = self.agent(agent_id) else { return rejection };

@@ -12,6 +12,7 @@
 //!     (record)*, by the framework's own names
 //! the same of each removed framework that is kept, oldest first, with its number
 //! Tombstone (id, number)*, by id
+//! Quota*, Weight*, by role
 //! Alarm*
 //! End (number of rows before it)
 //! ```
@@ -25,8 +26,11 @@ use std::sync::Arc;
 
 use resources::id::{AgentId, CheckpointId, ClusterId, FrameworkId, Incarnation, MasterId, Seq};
 use resources::message::AgentInfo;
+use resources::quota::QuotaConfig;
 use resources::resource::Resource;
+use resources::role::Role;
 use resources::time::Timestamp;
+use resources::weight::Weight;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -114,6 +118,8 @@ enum Row {
     CompletedTask { number: u64, task: Box<Task> },
     Unacknowledged(Box<OperationRecord>),
     Tombstone { id: FrameworkId, number: u64 },
+    Quota(Box<QuotaConfig>),
+    Weight { role: Role, weight: Weight },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -224,12 +230,20 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
     });
     let transactions = state.transactions().map(|t| Row::Transaction(Box::new(t.clone())));
     let keys = state.keys.iter().map(|entry| Row::Key(Box::new(entry.clone())));
+    let quotas = state.quotas().map(|(role, quota)| {
+        Row::Quota(Box::new(QuotaConfig { role: role.clone(), quota: quota.clone() }))
+    });
+    let weights = state.weights();
+    let weights =
+        weights.map(|(role, weight)| Row::Weight { role: role.clone(), weight: weight.clone() });
     std::iter::once(Row::Head(Box::new(head)))
         .chain(state.agents().flat_map(agent_rows))
         .chain(settled)
         .chain(transactions)
         .chain(keys)
         .chain(books::rows(state))
+        .chain(quotas)
+        .chain(weights)
         .chain(state.alarms().cloned().map(Row::Alarm))
 }
 

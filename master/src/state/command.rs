@@ -25,6 +25,7 @@ pub use super::notice::{FeedbackState, Notice, OperationStatus};
 use super::operations::describe;
 use super::rejection::list;
 pub use super::rejection::{RegistrationRefusal, Rejection};
+use super::rules::Rule;
 use super::transactions::{Member, TransactionId};
 
 /// Where a command came from: `address:port` of the caller, or the name of this program's part.
@@ -194,6 +195,8 @@ pub enum CommandKind {
         /// Which status.
         uuid: UpdateId,
     },
+    /// Set what holds for the whole cluster.
+    SetRule(Box<Rule>),
     /// Keep an alarm that was noticed outside of `apply`.
     RaiseAlarm {
         /// Whom it is about.
@@ -256,6 +259,7 @@ impl fmt::Display for CommandKind {
                 let (foreign, missing) = (list(foreign), list(missing));
                 write!(f, "record-divergence {agent_id} foreign {foreign}, missing {missing}")
             }
+            Self::SetRule(rule) => rule.fmt(f),
             Self::RaiseAlarm { agent_id, text } => write!(f, "raise-alarm {agent_id}: {text}"),
             Self::Subscribe { framework_id, subscription } => {
                 write!(f, "subscribe '{}'", subscription.info.name)?;
@@ -341,6 +345,8 @@ pub enum Response {
         /// What is left of what the operations made.
         made: Vec<Resource>,
     },
+    /// The rule holds from now on.
+    Ruled,
     /// The state says no and is as it was.
     Rejected(Rejection),
 }
@@ -366,6 +372,7 @@ impl fmt::Display for Response {
             Self::Judged { unused, made } => {
                 write!(f, "judged, unused {}, made {}", list(unused), list(made))
             }
+            Self::Ruled => f.write_str("ruled"),
             Self::Rejected(rejection) => write!(f, "rejected: {rejection}"),
         }
     }

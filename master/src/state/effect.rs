@@ -7,6 +7,7 @@ use resources::id::{
     AgentId, CheckpointId, ClusterId, FrameworkId, MasterId, OperationId, Seq, TaskId, Term,
 };
 use resources::message::{Instruction, Order};
+use resources::role::Role;
 use resources::task::TaskState;
 
 use super::notice::Notice;
@@ -80,6 +81,12 @@ pub enum Change {
     TaskAdded(FrameworkId, TaskId),
     /// A task stands elsewhere.
     TaskMoved(FrameworkId, TaskId, TaskState),
+    /// Quotas of these roles are others, by UPDATE_QUOTA or REMOVE_QUOTA.
+    QuotaUpdated(Vec<Role>),
+    /// Roles have a quota that had none, by SET_QUOTA.
+    QuotaSet(Vec<Role>),
+    /// Roles weigh otherwise.
+    WeightsUpdated(Vec<Role>),
     /// An operator must look.
     AlarmRaised(String),
 }
@@ -100,7 +107,15 @@ impl fmt::Display for Change {
             Self::FrameworkRemoved(id) => write!(f, "framework {id} removed"),
             Self::TaskAdded(framework, task) => write!(f, "task {framework}/{task} added"),
             Self::TaskMoved(framework, task, state) => write!(f, "task {framework}/{task} {state}"),
+            Self::QuotaUpdated(roles) => write!(f, "quota of {} updated", names(roles)),
+            Self::QuotaSet(roles) => write!(f, "quota of {} set", names(roles)),
+            Self::WeightsUpdated(roles) => write!(f, "weight of {} updated", names(roles)),
             Self::AlarmRaised(text) => write!(f, "ALARM {text}"),
         }
     }
+}
+
+fn names(roles: &[Role]) -> String {
+    let names: Vec<&str> = roles.iter().map(Role::as_str).collect();
+    names.join(", ")
 }

@@ -219,7 +219,7 @@ impl KeyTable {
         response: &Response,
     ) {
         let is_kept = match response {
-            Response::Accepted { .. } | Response::Transacted { .. } => true,
+            Response::Accepted { .. } | Response::Transacted { .. } | Response::Ruled => true,
             Response::Rejected(rejection) => rejection.is_kept_under_key(),
             Response::Done
             | Response::Registered { .. }
@@ -299,6 +299,7 @@ fn body_digest(command: &Command) -> [u8; 32] {
         CommandKind::Operate { agent_id, operation_id: _, operation } => {
             digest(&("operate", versions, [(agent_id, operation)].as_slice()))
         }
+        CommandKind::SetRule(rule) => digest(&("rule", rule)),
         CommandKind::Transact { transaction_id: _, members } => {
             let asked: Vec<_> = members.iter().map(|m| (&m.agent_id, &m.operation)).collect();
             digest(&("transact", versions, asked.as_slice()))

@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`command`], [`accept`], [`effect`], [`notice`] and [`rejection`] (what is
 //! asked and answered), `reading` (what can be looked up), [`agents`], [`usage`] (what of one is
-//! free), [`limits`], [`keys`] (repeats), [`operations`], [`checks`], [`transactions`],
+//! free), [`limits`], [`keys`] (repeats), [`rules`] ([`quota`], [`weights`]), [`operations`], [`checks`], [`transactions`],
 //! [`dry_run`], [`reservations`], [`confirm`], [`reconcile`] (what a registration comes to),
 //! [`frameworks`], [`tasks`], `judge` (ACCEPT), `feedback` (what frameworks hear of operations),
 //! [`codec`] (snapshots).
@@ -31,15 +31,18 @@ pub mod keys;
 pub mod limits;
 pub mod notice;
 pub mod operations;
+pub mod quota;
 mod reading;
 pub mod reconcile;
 pub mod rejection;
 mod reservations;
+pub mod rules;
 pub mod tasks;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod transactions;
 pub mod usage;
+pub mod weights;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
@@ -50,7 +53,10 @@ use resources::id::{
     Term,
 };
 use resources::persistent::PersistentMap;
+use resources::quota::Quota;
+use resources::role::Role;
 use resources::time::Timestamp;
+use resources::weight::Weight;
 use serde::{Deserialize, Serialize};
 
 pub use self::agents::{Agent, AgentStatus};
@@ -61,6 +67,7 @@ pub use self::judge::VoidAccept;
 use self::keys::{KeyName, KeyTable, Looked};
 pub use self::operations::{OperationRecord, OperationState};
 pub use self::rejection::{RegistrationRefusal, Rejection};
+pub use self::rules::Rule;
 pub use self::tasks::{KillRequest, Task, TaskName};
 pub use self::transactions::{TransactionId, TransactionRecord, TransactionState};
 
@@ -109,6 +116,8 @@ pub struct State {
     tombstones: PersistentMap<FrameworkId, u64>,
     /// The last of them as they ended, in that order.
     completed_frameworks: PersistentMap<u64, Arc<Framework>>,
+    quotas: PersistentMap<Role, Arc<Quota>>,
+    weights: PersistentMap<Role, Weight>,
 }
 
 /// A leader's first word.
@@ -167,6 +176,8 @@ impl Default for State {
             frameworks_made: 0,
             tombstones: PersistentMap::default(),
             completed_frameworks: PersistentMap::default(),
+            quotas: PersistentMap::default(),
+            weights: PersistentMap::default(),
         }
     }
 }
@@ -233,6 +244,7 @@ impl State {
                     | Rejection::Member { .. }
                     | Rejection::VolumesInUse { .. }
                     | Rejection::Framework { .. }
+                    | Rejection::Quota { .. }
                     | Rejection::ClusterFormed { .. } => Vec::new(),
                 };
                 (Response::Rejected(rejection), effects)
@@ -291,6 +303,7 @@ impl State {
             CommandKind::AcknowledgeOperation { framework_id, own_id, uuid } => {
                 Ok(self.acknowledge_operation(framework_id, own_id, *uuid))
             }
+            CommandKind::SetRule(rule) => self.set_rule(rule),
             CommandKind::RaiseAlarm { agent_id, text } => {
                 let effects = self.raise_alarm(now.index, format!("{agent_id}: {text}"));
                 Ok((Response::Done, effects))

@@ -17,7 +17,7 @@ use super::keys::{IdempotencyKey, KeyQuota};
 use super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::tasks::TaskName;
 
-pub use self::refusals::{FrameworkRefusal, RegistrationRefusal};
+pub use self::refusals::{FrameworkRefusal, QuotaRefusal, RegistrationRefusal};
 
 /// The state says no. Deterministic, and part of the replicated response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
@@ -222,6 +222,14 @@ pub enum Rejection {
         /// Why.
         refusal: FrameworkRefusal,
     },
+    /// A role cannot have this quota.
+    #[error("quota of role '{role}': {refusal}")]
+    Quota {
+        /// Whose.
+        role: Role,
+        /// Why.
+        refusal: QuotaRefusal,
+    },
     /// An invariant would have broken; the state stayed as it was.
     #[error("fault at index {index}: {what}")]
     Fault {
@@ -240,6 +248,7 @@ impl Rejection {
             Self::Overloaded { .. } | Self::Insufficient { .. } | Self::KeyTableFull { .. } => true,
             Self::SharesRemain { .. } | Self::VolumesInUse { .. } => true,
             Self::Member { rejection, .. } => rejection.is_retryable(),
+            Self::Quota { refusal, .. } => refusal.is_retryable(),
             Self::Framework { .. }
             | Self::UnknownAgent { .. }
             | Self::Invalid { .. }
@@ -275,6 +284,7 @@ impl Rejection {
             | Self::VersionMoved { .. }
             | Self::DuplicateOperation { .. } => true,
             Self::Member { rejection, .. } => rejection.is_kept_under_key(),
+            Self::Quota { refusal, .. } => refusal.is_of_state(),
             Self::Framework { .. }
             | Self::Invalid { .. }
             | Self::Overloaded { .. }
@@ -302,6 +312,7 @@ impl Rejection {
             | Self::SharesRemain { .. }
             | Self::VolumesInUse { .. }
             | Self::Framework { .. }
+            | Self::Quota { .. }
             | Self::Overloaded { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }

@@ -69,14 +69,31 @@ const FRAMEWORKS: [&str; 13] = [
 
 #[test]
 fn commands_of_version_1() {
-    for (at, text) in COMMANDS.iter().chain(&LATER).chain(&FRAMEWORKS).enumerate() {
+    check_commands("command-1", COMMANDS.iter().chain(&LATER).chain(&FRAMEWORKS));
+}
+
+fn check_commands<'a>(series: &str, commands: impl Iterator<Item = &'a &'a str>) {
+    for (at, text) in commands.enumerate() {
         let command = command(text);
-        let name = format!("command-1-{at}.msgpack");
+        let name = format!("{series}-{at}.msgpack");
         let bytes = golden(&name, || rmp_serde::to_vec_named(&command).unwrap());
         let decoded: Command = rmp_serde::from_slice(&bytes).unwrap();
         assert_eq!(decoded, command, "{name}");
         assert_eq!(rmp_serde::to_vec_named(&command).unwrap(), bytes, "{name}");
     }
+}
+
+/// Rules for the whole cluster.
+const RULES: [&str; 4] = [
+    "quota ads guarantee=cpus:1.5;mem:512 limit=cpus:2;mem:0 | web as=ops key=k4",
+    "quota ads guarantee=cpus:1 limit=cpus:1 force=yes prior=without",
+    "quota ads prior=with",
+    "weigh ads:2.5 *:0.0000015 as=ops",
+];
+
+#[test]
+fn rules_of_version_1() {
+    check_commands("rule-1", RULES.iter());
 }
 
 /// Applies the commands from the beginning; the snapshot of that is the golden one.
@@ -138,4 +155,16 @@ fn snapshot_with_frameworks() {
         "remove c-0001",
     ];
     check_snapshot("snapshot-1-frameworks.msgpack", &commands);
+}
+
+/// Quota and weights.
+#[test]
+fn snapshot_with_rules() {
+    let commands = [
+        "form c",
+        "register w1 declares=cpus:8;disk:100",
+        "quota ads guarantee=cpus:1.5 limit=cpus:2;mem:0 | web guarantee=cpus:1 key=k1",
+        "weigh ads:2.5 *:0.0000015",
+    ];
+    check_snapshot("snapshot-1-rules.msgpack", &commands);
 }

@@ -9,6 +9,8 @@
 //! grow|shrink AGENT OP VOLUME by=AMOUNT
 //! transact TX AGENT VERB LIST [by=…] | AGENT VERB LIST …
 //! confirm AGENT UPTO [SEQ!reason …]  diverge AGENT foreign=LIST missing=LIST
+//! quota ROLE [guarantee=LIST] [limit=LIST] | ROLE … [force=yes] [prior=without|with]
+//! weigh ROLE:WEIGHT …
 //! ```
 //! Those of frameworks and tasks are in `schedulers.rs`.
 //!
@@ -22,9 +24,15 @@ use resources::id::{
 };
 use resources::message::{AgentInfo, Fence, Outcome, Registration, Settled};
 use resources::operation::Operation;
+use resources::quantity::{Limits, Quantities};
+use resources::quota::{Quota, QuotaConfig};
+use resources::role::Role;
 
 use master::state::command::{Command, CommandKind, IdempotencyKey, SourceAddr};
+use master::state::quota::{Prior, QuotaUpdate};
+use master::state::rules::Rule;
 use master::state::transactions::{Member, TransactionId};
+use master::state::weights::WeightUpdate;
 
 use super::notation::{amount, list};
 use super::schedulers;
@@ -75,6 +83,7 @@ pub(crate) fn command(text: &str) -> Command {
         kind: match line.words[0] {
             "transact" => transaction(text),
             "accept" => schedulers::accept(text),
+            "quota" | "weigh" => CommandKind::SetRule(Box::new(rule(text))),
             _ => schedulers::kind(&line).unwrap_or_else(|| kind(&line)),
         },
     }
@@ -88,6 +97,33 @@ fn transaction(text: &str) -> CommandKind {
     });
     let transaction_id = TransactionId::parse(&*id).unwrap();
     CommandKind::Transact { transaction_id, members: members.collect() }
+}
+
+/// The rule of a line that begins with `quota` or `weigh`.
+pub(crate) fn rule(text: &str) -> Rule {
+    let line = Line::new(text);
+    if line.words[0] == "weigh" {
+        let weights = line.words[1..].iter().map(|word| {
+            let (role, weight) = word.rsplit_once(':').unwrap();
+            (Role::parse(role).unwrap(), weight.parse().unwrap())
+        });
+        return Rule::Weights(WeightUpdate { weights: weights.collect() });
+    }
+    let configs = text.strip_prefix("quota ").unwrap_or_default().split(" | ").map(|part| {
+        let line = Line::new(part);
+        let quota = Quota {
+            guarantees: Quantities::parse(line.text("guarantee")).unwrap(),
+            limits: Limits::parse(line.text("limit")).unwrap(),
+        };
+        QuotaConfig { role: Role::parse(line.words[0]).unwrap(), quota }
+    });
+    let prior = match line.text("prior") {
+        "without" => Prior::Without,
+        "with" => Prior::With,
+        _ => Prior::Any,
+    };
+    let force = line.named.contains_key("force");
+    Rule::Quota(QuotaUpdate { configs: configs.collect(), force, prior })
 }
 
 /// `AGENT VERB LIST … | AGENT VERB LIST …` behind the first words.

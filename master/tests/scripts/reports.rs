@@ -10,7 +10,7 @@ use resources::value::{Scalar, Value};
 
 use master::state::command::{CommandKind, IdempotencyKey};
 use master::state::keys::KeyQuota;
-use master::state::rejection::FrameworkRefusal;
+use master::state::rejection::{FrameworkRefusal, QuotaRefusal};
 use master::state::{RegistrationRefusal, Rejection, Response, TaskName, limits};
 
 use super::lines::command;
@@ -75,8 +75,9 @@ fn registrations() -> Vec<RegistrationRefusal> {
     ]
 }
 
-/// Tasks in the way, and what frameworks may not do.
+/// Tasks in the way, what frameworks may not do, and what roles may not have.
 fn about_frameworks() -> Vec<Rejection> {
+    let milli = Scalar::from_milli;
     let agent_id = || AgentId::parse("c-S0").unwrap();
     let framework_id = || FrameworkId::parse("c-0000").unwrap();
     let task_id = TaskId::parse("t1").unwrap();
@@ -100,6 +101,20 @@ fn about_frameworks() -> Vec<Rejection> {
         FrameworkRefusal::UserChanged,
         FrameworkRefusal::CheckpointChanged,
     ];
+    let quotas = [
+        QuotaRefusal::Invalid { reason: "cpus:-1 is negative".to_owned() },
+        QuotaRefusal::Exists,
+        QuotaRefusal::Absent,
+        QuotaRefusal::Consumed { name: "cpus".to_owned(), limit: milli(1), consumed: milli(2) },
+        QuotaRefusal::Overcommitted {
+            name: "cpus".to_owned(),
+            wanted: milli(3),
+            capacity: milli(2),
+            by_old_call: false,
+        },
+    ];
+    let role = Role::parse("ads").unwrap();
+    refusals.extend(quotas.map(|refusal| Rejection::Quota { role: role.clone(), refusal }));
     refusals.extend(
         frameworks.map(|refusal| Rejection::Framework { framework_id: framework_id(), refusal }),
     );

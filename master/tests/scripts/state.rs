@@ -9,16 +9,21 @@
 //! help                       what the last refusal tells its reader
 //! try AGENT VERB LIST | …    a dry run; of a transaction when there is more than one
 //! pass SECONDS               cluster time passes
+//! quotas · weights           what is on record, and what roles with quota consume
 //! repeat N COMMAND           `#` counts from 1; shows the last answer
 //! ```
 //! After every line: the total is the fold, quantities are what the agent declares, what is
 //! used is there, the snapshot thaws to the same state, and a dry run says what `apply` does.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use resources::collection::Resources;
 use resources::conversion::fold;
 use resources::id::{AgentId, FrameworkId, LogIndex, Seq};
+use resources::quantity::Quantities;
+use resources::resource::Resource;
+use resources::role::Role;
 use resources::time::Timestamp;
 
 use master::state::command::{Command, CommandKind};
@@ -58,6 +63,11 @@ impl Play {
                 let alarms = self.state.alarms();
                 return alarms.map(|alarm| format!("{} {}", alarm.index, alarm.text)).collect();
             }
+            "quotas" => return self.quotas(),
+            "weights" => {
+                let weights = self.state.weights();
+                return weights.map(|(role, weight)| format!("{role} {weight}")).collect();
+            }
             "help" => return self.help(),
             "frameworks" => return self.frameworks(),
             "tasks" => return self.tasks(&framework_id(line.words[1])),
@@ -93,7 +103,10 @@ impl Play {
         self.index += 1;
         let now = Moment { index: LogIndex(self.index), clock: self.clock, wall: self.clock };
         let before = self.state.freeze();
-        let foreseen = asked(command).map(|asked| before.check(&asked));
+        let foreseen = match &command.kind {
+            CommandKind::SetRule(rule) => Some(before.check_rule(rule)),
+            _ => asked(command).map(|asked| before.check(&asked)),
+        };
         let (response, effects) = self.state.apply(now, command);
         if command.key.is_none()
             && let Some(foreseen) = foreseen
@@ -112,6 +125,7 @@ impl Play {
             assert!(self.state.operations().eq(before.operations()));
             assert!(self.state.transactions().eq(before.transactions()));
             assert!(self.state.frameworks().eq(before.frameworks()));
+            assert!(self.state.quotas().eq(before.quotas()));
         }
         (response, effects)
     }
@@ -193,6 +207,48 @@ impl Play {
         std::iter::once(outcome.to_owned()).chain(asked).collect()
     }
 
+    fn quotas(&self) -> Vec<String> {
+        let consumption = self.state.consumption(self.state.quotas().map(|(role, _)| role));
+        let quotas = self.state.quotas().map(|(role, quota)| {
+            let consumed = consumption[role].iter();
+            let consumed: Vec<String> =
+                consumed.map(|(name, amount)| format!("{name}:{amount}")).collect();
+            let consumed =
+                if consumed.is_empty() { "nothing".to_owned() } else { consumed.join(";") };
+            format!("{role} {quota} consumes {consumed}")
+        });
+        quotas.collect()
+    }
+
+    /// Consumption is what is reserved for a role or below it, and what is used there of the
+    /// rest.
+    fn check_consumption(&self) {
+        let at = |role: &Role, top: &Role| role == top || role.is_strict_subrole_of(top);
+        let tops: BTreeSet<Role> = self
+            .state
+            .agents()
+            .flat_map(|agent| agent.total.iter().filter_map(Resource::reservation_role))
+            .map(|role| role.ancestors().last().unwrap_or_else(|| role.clone()))
+            .collect();
+        for (top, consumed) in self.state.consumption(&tops) {
+            let mut sum = Quantities::default();
+            for agent in self.state.agents() {
+                let is_own = |r: &Resource| r.reservation_role().is_some_and(|role| at(role, &top));
+                let is_scalar = |r: &Resource| r.value.as_scalar().is_some();
+                let reserved = agent.total.filter(|r| is_scalar(r) && is_own(r));
+                sum.add(&Quantities::from(&reserved));
+                for ((_, role), used) in agent.used_by.iter() {
+                    let plain = used.filter(|r| is_scalar(r) && !r.is_reserved() && !r.revocable);
+                    if !at(role, &top) {
+                        continue;
+                    }
+                    sum.add(&Quantities::from(&plain));
+                }
+            }
+            assert_eq!(consumed, sum, "{top}");
+        }
+    }
+
     fn help(&self) -> Vec<String> {
         let refused = self.refused.as_ref().unwrap();
         vec![
@@ -240,6 +296,7 @@ impl Play {
                 assert!(agent.total.contains(&used), "{used} is used and not there");
             }
         }
+        self.check_consumption();
         let thawed = codec::thaw(codec::chunks(&self.state.freeze())).unwrap();
         assert_eq!(thawed, self.state);
     }

@@ -8,6 +8,7 @@ use resources::collection::Resources;
 use resources::conversion::fold;
 use resources::id::{OperationId, Seq};
 use resources::persistent::PersistentMap;
+use resources::quota::QuotaConfig;
 use resources::resource::Resource;
 
 use super::books::Books;
@@ -113,6 +114,15 @@ impl Reader {
                 self.close()?;
                 let is_taken = self.frameworks.take(&mut self.state, row)?;
                 is_taken.then_some(()).ok_or(out_of_place)?;
+            }
+            Row::Quota(row) => {
+                self.close()?;
+                let QuotaConfig { role, quota } = *row;
+                self.state.quotas.insert_mut(role, Arc::new(quota));
+            }
+            Row::Weight { role, weight } => {
+                self.close()?;
+                self.state.weights.insert_mut(role, weight);
             }
             Row::Alarm(alarm) => {
                 self.close()?;

@@ -6,7 +6,7 @@ use resources::id::{AgentId, OperationId};
 use resources::resource::Resource;
 
 use super::super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
-use super::{FrameworkRefusal, RegistrationRefusal, Rejection, TaskName};
+use super::{FrameworkRefusal, QuotaRefusal, RegistrationRefusal, Rejection, TaskName};
 
 impl Rejection {
     /// The agent that it is about, if it is about one.
@@ -26,6 +26,7 @@ impl Rejection {
             | Self::VersionMoved { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => Some(agent_id),
             Self::Framework { .. }
+            | Self::Quota { .. }
             | Self::DuplicateOperation { .. }
             | Self::KeyReused { .. }
             | Self::KeyTableFull { .. }
@@ -50,6 +51,7 @@ impl Rejection {
                 format!("{} on agent {agent_id}", names(volumes).join(", "))
             }
             Self::Framework { framework_id, .. } => format!("framework {framework_id}"),
+            Self::Quota { role, .. } => format!("quota of role {role}"),
             Self::SharesRemain { agent_id, volume, .. } => {
                 format!("{} on agent {agent_id}", name(volume))
             }
@@ -85,6 +87,7 @@ impl Rejection {
             Self::SharesRemain { .. } => vec!["0 further shares".to_owned()],
             Self::VolumesInUse { .. } => vec!["0 tasks that use it".to_owned()],
             Self::Framework { refusal, .. } => vec![refusal.wanted().to_owned()],
+            Self::Quota { refusal, .. } => vec![refusal.wanted()],
             Self::Overloaded { pending, .. } => {
                 vec![format!("{} unconfirmed orders", pending.saturating_add(1))]
             }
@@ -131,6 +134,7 @@ impl Rejection {
             Self::ClusterFormed { cluster_id } => vec![format!("cluster {cluster_id}")],
             Self::NeverGiven { given, .. } => vec![format!("order {given}")],
             Self::Registration(refusal) => refusal.available().into_iter().collect(),
+            Self::Quota { refusal, .. } => refusal.available().into_iter().collect(),
             Self::UnknownAgent { .. }
             | Self::Framework { .. }
             | Self::Invalid { .. }
@@ -152,6 +156,7 @@ impl Rejection {
             }
             Self::VolumesInUse { tasks, .. } => tasks.iter().map(task).collect(),
             Self::Framework { framework_id, .. } => vec![format!("framework {framework_id}")],
+            Self::Quota { role, .. } => vec![format!("role {role}")],
             Self::SharesRemain { volume, .. } => vec![name(volume)],
             Self::DuplicateOperation { operation_id } => vec![format!("operation {operation_id}")],
             Self::KeyReused { index, .. } => vec![format!("log entry {index}")],
@@ -199,6 +204,7 @@ impl Rejection {
             }
             Self::VolumesInUse { .. } => "End the tasks that use the volume first",
             Self::Framework { refusal, .. } => refusal.hint(),
+            Self::Quota { refusal, .. } => refusal.hint(),
             Self::Insufficient { blocked_by, .. } if !blocked_by.is_empty() => {
                 "Ask for less, or wait for the operations in the way and try again if one fails"
             }
@@ -248,6 +254,40 @@ impl FrameworkRefusal {
             Self::Removed => "Subscribe without an id: a removed framework never comes back",
             Self::PrincipalChanged | Self::UserChanged | Self::CheckpointChanged => {
                 "Leave it as it is, or subscribe as a new framework"
+            }
+        }
+    }
+}
+
+impl QuotaRefusal {
+    fn wanted(&self) -> String {
+        match self {
+            Self::Invalid { reason } => format!("a valid quota: {reason}"),
+            Self::Exists => "1 role without quota".to_owned(),
+            Self::Absent => "1 role with quota".to_owned(),
+            Self::Consumed { name, limit, .. } => format!("limit {name}:{limit}"),
+            Self::Overcommitted { name, wanted, .. } => format!("guarantees {name}:{wanted}"),
+        }
+    }
+
+    fn available(&self) -> Option<String> {
+        match self {
+            Self::Consumed { name, consumed, .. } => Some(format!("consumed {name}:{consumed}")),
+            Self::Overcommitted { name, capacity, .. } => Some(format!("{name}:{capacity}")),
+            Self::Invalid { .. } | Self::Exists | Self::Absent => None,
+        }
+    }
+
+    const fn hint(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "Correct the quota; nothing was done",
+            Self::Exists => "Change it with UPDATE_QUOTA, or remove it first",
+            Self::Absent => "List the quotas: this role has none",
+            Self::Consumed { .. } => {
+                "Ask for a higher limit, free resources of the role first, or use force"
+            }
+            Self::Overcommitted { .. } => {
+                "Guarantee less, lower another role's guarantee, add agents, or use force"
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Why an agent or a framework may not come in, or may not say of itself what it says. Must not
-//! know of status codes. Next: `help.rs`.
+//! Why an agent or a framework may not come in, or may not say of itself what it says, and why a
+//! role may not have a quota. Must not know of status codes. Next: `help.rs`.
 
 use resources::id::{ClusterId, Seq};
 use resources::message::Retry;
+use resources::value::Scalar;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -24,6 +25,64 @@ pub enum FrameworkRefusal {
     /// It says otherwise whether its tasks outlive their agent's process.
     #[error("Changing framework's checkpoint is not allowed.")]
     CheckpointChanged,
+}
+
+/// Why a role cannot have a quota (spec §5.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
+pub enum QuotaRefusal {
+    /// It breaks a rule of form.
+    #[error("{reason}")]
+    Invalid {
+        /// Which.
+        reason: String,
+    },
+    /// The role has one already.
+    #[error("it has one already")]
+    Exists,
+    /// The role has none.
+    #[error("it has none")]
+    Absent,
+    /// More than that is consumed already.
+    #[error("it consumes {name}:{consumed} already, the limit would be {limit}")]
+    Consumed {
+        /// Of what.
+        name: String,
+        /// How much was to be allowed.
+        limit: Scalar,
+        /// How much is consumed.
+        consumed: Scalar,
+    },
+    /// All guarantees together are more than what there is.
+    #[error("all guarantees would come to {name}:{wanted}, there is {capacity}")]
+    Overcommitted {
+        /// Of what.
+        name: String,
+        /// How much all would be.
+        wanted: Scalar,
+        /// How much there is.
+        capacity: Scalar,
+        /// Whether a call of the old form asked: its answer is another.
+        #[serde(default)]
+        by_old_call: bool,
+    },
+}
+
+impl QuotaRefusal {
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Consumed { .. } | Self::Overcommitted { .. })
+    }
+    /// Whether it is the state that says no, and not the form.
+    #[must_use]
+    pub const fn is_of_state(&self) -> bool {
+        match self {
+            Self::Exists | Self::Absent | Self::Consumed { .. } | Self::Overcommitted { .. } => {
+                true
+            }
+            Self::Invalid { .. } => false,
+        }
+    }
 }
 
 /// Why an agent may not register.
