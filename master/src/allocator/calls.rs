@@ -1,16 +1,18 @@
 //! What the allocator is told of agents, and what becomes of what it gave. Nothing is decided
 //! here. Next: `frameworks.rs`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use resources::collection::Resources;
 use resources::id::{AgentId, FrameworkId};
+use resources::quota::Quota;
 use resources::role::Role;
 use resources::time::Timestamp;
 
 use super::Allocator;
 use super::agent::{Agent, AgentIndex};
-use super::quota::Quota;
+use super::amounts::is_countable;
 use super::view::{AgentProfile, AgentResources, REFUSE_MAX, Standing};
 
 /// What was offered of one agent to a framework in a role: an offer, without its id.
@@ -152,5 +154,32 @@ impl Allocator {
     /// Sets the weight of a role in millionths; none is one.
     pub fn set_weight(&mut self, role: &Role, millionths: Option<u64>) {
         self.books.tree.set_weight(role, millionths);
+    }
+}
+
+/// What has to be taken back when quota changes (spec §5.2). What is offered counts as consumed.
+impl Allocator {
+    /// The kinds of which a role with quota has more than its limits allow.
+    pub fn above_limits(&mut self, role: &Role) -> BTreeSet<String> {
+        self.rebuild(usize::MAX);
+        self.names(&self.books.quotas.excess(role))
+    }
+    /// The kinds of which what is free does not suffice for what guarantees miss.
+    pub fn short_of(&mut self) -> BTreeSet<String> {
+        self.rebuild(usize::MAX);
+        self.names(&self.books.quotas.shortage())
+    }
+    /// Whether the guarantee of the role, or of the one above it, is met without these.
+    pub fn can_spare(&mut self, role: &Role, resources: &Resources) -> bool {
+        let amounts = self.books.kinds.amounts_where(resources, is_countable);
+        self.books.quotas.can_spare(role, &amounts)
+    }
+    /// Whether any of these kinds is in them, free for whoever comes first.
+    #[must_use]
+    pub fn holds_any(kinds: &BTreeSet<String>, resources: &Resources) -> bool {
+        resources.iter().any(|resource| is_countable(resource) && kinds.contains(&resource.name))
+    }
+    fn names(&self, kinds: &[usize]) -> BTreeSet<String> {
+        kinds.iter().map(|kind| self.books.kinds.name(*kind).to_owned()).collect()
     }
 }

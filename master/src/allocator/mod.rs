@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`view`] (what comes in and goes out), [`constraints`], `amounts.rs`,
 //! `share.rs`, `drf.rs` (who first), `clients.rs`, `free.rs`, `few.rs`, `agent.rs`,
-//! `ledger.rs` (the sums), `filters.rs`, [`quota`], `cycle.rs` and `turn.rs` (the run),
+//! `ledger.rs` (the sums), `filters.rs`, `quota.rs`, `cycle.rs` and `turn.rs` (the run),
 //! [`calls`] and `frameworks.rs` (what is told).
 #![deny(
     clippy::disallowed_types,
@@ -31,7 +31,7 @@ mod filters;
 mod frameworks;
 mod free;
 mod ledger;
-pub mod quota;
+mod quota;
 mod share;
 mod turn;
 pub mod view;

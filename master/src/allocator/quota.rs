@@ -8,20 +8,12 @@
 use std::collections::BTreeMap;
 
 use resources::collection::Resources;
-use resources::quantity::{Limits, Quantities};
+use resources::quantity::Limits;
+use resources::quota::Quota;
 use resources::role::Role;
 use resources::value::Scalar;
 
 use super::amounts::{Amounts, Kinds, is_countable};
-
-/// The quota of one role.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Quota {
-    /// What is kept for it.
-    pub guarantees: Quantities,
-    /// What it never exceeds; a kind without a limit is unlimited.
-    pub limits: Limits,
-}
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -131,6 +123,30 @@ impl Quotas {
     }
     pub(super) fn is_satisfied(&self, role: &Role) -> bool {
         self.roles.get(role).is_none_or(|entry| entry.missing().next().is_none())
+    }
+
+    /// The kinds of which a role has more than its limits allow.
+    pub(super) fn excess(&self, role: &Role) -> Vec<usize> {
+        let Some(entry) = self.roles.get(role) else { return Vec::new() };
+        let limits = entry.limits.iter();
+        let above = limits.filter(|(kind, limit)| entry.consumed.get(**kind) > **limit);
+        above.map(|(kind, _)| *kind).collect()
+    }
+    /// The kinds of which guarantees miss more than what is free.
+    pub(super) fn shortage(&self) -> Vec<usize> {
+        let required = self.required.iter();
+        let short =
+            required.filter(|(kind, required)| *required > 0 && *required > self.open.get(*kind));
+        short.map(|(kind, _)| kind).collect()
+    }
+    /// Whether a role's guarantee is met without this part of what it has.
+    pub(super) fn can_spare(&self, role: &Role, amounts: &Amounts) -> bool {
+        self.entry_over(role).is_none_or(|entry| {
+            let mut guarantees = entry.guarantees.iter().filter(|(_, amount)| *amount > 0);
+            guarantees.all(|(kind, amount)| {
+                amounts.get(kind) == 0 || entry.consumed.get(kind) - amounts.get(kind) >= amount
+            })
+        })
     }
 
     /// The first stage: of the countable ones what the guarantee misses, and more as limits and

@@ -88,12 +88,6 @@ dormant! {
         max_unreachable_tasks_per_framework: number = "1000";
         /// Most subscribers of the operator event stream
         max_operator_event_stream_subscribers: number = "1000";
-        /// Time after an election at which allocation starts in any case
-        allocator_recovery_timeout: duration_value = "10mins";
-        /// Share of the agents after whose return allocation starts
-        allocator_agent_recovery_factor: text = "0.8";
-        /// Weights of roles, deprecated in Mesos
-        weights: text;
         /// Limits of the rate of frameworks' messages
         rate_limits: json_or_file;
         /// Region and zone of this master

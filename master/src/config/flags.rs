@@ -102,6 +102,15 @@ pub struct Flags {
     /// Time that agents, and frameworks at least, get to come back after a change of leader
     #[arg(long, value_name = "DURATION", default_value = "10mins", value_parser = duration)]
     pub agent_reregister_timeout: Duration,
+    /// Time after an election at which allocation starts in any case, where there is quota
+    #[arg(long, value_name = "DURATION", default_value = "10mins", value_parser = duration)]
+    pub allocator_recovery_timeout: Duration,
+    /// Share of the known agents after whose return it starts before that
+    #[arg(long, value_name = "0…1", default_value = "0.8", value_parser = share)]
+    pub allocator_agent_recovery_factor: f64,
+    /// Weights of roles for a cluster that was never given any, deprecated in Mesos
+    #[arg(long, value_name = "ROLE=WEIGHT,…")]
+    pub weights: Option<String>,
     /// Flags that parse and change nothing yet
     #[command(flatten)]
     pub dormant: DormantFlags,
@@ -110,6 +119,14 @@ pub struct Flags {
 /// Parses a duration of the command line.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     resources::parse::duration(text).map_err(|error| error.to_string())
+}
+
+/// Parses a share of a whole.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        Ok(_) | Err(_) => Err("expected a number from 0 to 1".to_owned()),
+    }
 }
 
 /// A duration as Mesos prints one: the largest unit that gives a whole number.

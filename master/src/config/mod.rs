@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use resources::id::MasterId;
 use resources::role::{InvalidRole, Role};
+use resources::weight::Weight;
 use thiserror::Error;
 
 use crate::allocator;
@@ -65,6 +66,8 @@ pub struct Config {
     pub authorizer: Authorizer,
     /// The only roles that are allowed, `*` among them; none when every role is.
     pub whitelist: Option<BTreeSet<Role>>,
+    /// Weights of roles, for a cluster that was never given any.
+    pub weights: BTreeMap<Role, Weight>,
     /// Whether frameworks of the user root are admitted.
     pub admits_root: bool,
     /// Time between heartbeats of the leader.
@@ -226,6 +229,7 @@ impl Flags {
         let id = MasterId(self.id);
         let (peers, join) = self.members(id)?;
         self.check_durations()?;
+        let whitelist = self.roles.as_deref().map(whitelist).transpose()?;
         let entries = self.dormant.entries();
         let dormant = entries.iter().filter(|entry| entry.given.is_some()).map(|e| e.name);
         Ok(Config {
@@ -239,7 +243,8 @@ impl Flags {
             join,
             authenticator: self.authenticator()?,
             authorizer: self.authorizer()?,
-            whitelist: self.roles.as_deref().map(whitelist).transpose()?,
+            weights: self.role_weights(whitelist.as_ref())?,
+            whitelist,
             admits_root: self.root_submissions,
             allocator: self.allocator()?,
             offer_timeout: self.offer_timeout,

@@ -115,6 +115,7 @@ impl Core {
                 }
             }
             Response::Done
+            | Response::Ruled
             | Response::Registered { .. }
             | Response::Accepted { .. }
             | Response::Transacted { .. }

@@ -1,5 +1,5 @@
 //! Applied entries: their effects leave in the order of the log, to agents, to frameworks, to
-//! the allocator, and to those who wait for an operation's end. Next: `scheduling.rs`.
+//! the allocator, and to those who wait for an operation's end. Next: `rules.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -86,6 +86,9 @@ impl Core {
                 self.counts.came_to(state);
                 Vec::new()
             }
+            Change::QuotaUpdated(roles) => self.quota_updated(state, &roles),
+            Change::QuotaSet(roles) => self.quota_set(state, &roles),
+            Change::WeightsUpdated(roles) => self.weights_updated(state, &roles),
             Change::ClusterFormed(_)
             | Change::LeaderAnnounced(..)
             | Change::TransactionMoved(..)

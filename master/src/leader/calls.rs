@@ -85,7 +85,7 @@ impl Core {
         }
         // What its key knows is in the log: no look at the state may answer it, only bad form.
         // Nor does a call that will be refused void an offer.
-        let form = request.asked().check_form();
+        let form = request.check_form();
         match form {
             Err(rejection) => vec![self.reject(call_id, &request, rejection)],
             Ok(()) if is_refused => {
@@ -164,6 +164,7 @@ impl Core {
                 let accepted = TransactionAccepted { transaction_id, operation_ids, versions };
                 Ok(Granted::Transaction(accepted))
             }
+            Response::Ruled => Ok(Granted::Rule),
             Response::Rejected(rejection) => Err(Refusal::Rejected(rejection)),
             Response::Done
             | Response::Registered { .. }
@@ -188,7 +189,7 @@ impl Core {
 
 /// What the state says against a request. A fault is for the log to find: it raises the alarm.
 fn refusal(state: &State, request: &Request) -> Option<Rejection> {
-    let rejection = state.check(&request.asked()).err()?;
+    let rejection = request.check(state).err()?;
     let is_fault = matches!(rejection.root(), Rejection::Fault { .. });
     (!is_fault).then_some(rejection)
 }

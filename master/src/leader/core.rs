@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use resources::id::{FrameworkId, OfferId, OperationId, Term};
 use resources::message::AgentMessage;
+use resources::role::Role;
 use resources::task::StatusUpdate;
 use resources::time::Timestamp;
+use resources::weight::Weight;
 
 use super::calls::Parked;
 use super::counts::Counts;
@@ -45,6 +47,8 @@ pub struct Settings {
     pub offer_timeout: Option<Duration>,
     /// Least time that frameworks get to come back to a new leader.
     pub agent_reregister_timeout: Duration,
+    /// Weights for a cluster that was never given any.
+    pub weights: BTreeMap<Role, Weight>,
 }
 
 /// The leader's soft state. Outside of a term it only refuses.
@@ -59,6 +63,8 @@ pub struct Core {
     pub(super) parked: Parked,
     pub(super) waiters: BTreeMap<OperationId, Vec<WaiterId>>,
     pub(super) counts: Counts,
+    /// For a cluster that was never given any.
+    pub(super) weights: BTreeMap<Role, Weight>,
 }
 
 /// The term that this master serves.
@@ -84,6 +90,7 @@ impl Core {
             parked: Parked::new(),
             waiters: BTreeMap::new(),
             counts: Counts::default(),
+            weights: settings.weights,
         }
     }
 
@@ -195,6 +202,7 @@ impl Core {
             actions.push(Action::Propose(Origin::Nobody, Proposal::FormCluster));
         }
         actions.push(Action::Propose(Origin::Nobody, Proposal::TakeOffice));
+        actions.extend(self.first_weights(state));
         actions
     }
 

@@ -20,6 +20,7 @@ impl fmt::Display for Action {
                 "answer {call_id} accepted {} version {}",
                 accepted.operation_id, accepted.resource_version
             ),
+            Self::Answer(call_id, Ok(Granted::Rule)) => write!(f, "answer {call_id} ruled"),
             Self::Answer(call_id, Ok(Granted::Transaction(accepted))) => {
                 write!(f, "answer {call_id} transacted {}", accepted.transaction_id)?;
                 let mut versions = accepted.versions.iter();
@@ -127,6 +128,10 @@ impl fmt::Display for Proposal {
                         write!(f, " [{agent_id} {}]", describe(operation))
                     })?;
                     condition(f, transaction.key.as_ref(), transaction.if_versions.values())
+                }
+                Request::Rule(ruling) => {
+                    ruling.rule.fmt(f)?;
+                    condition(f, ruling.key.as_ref(), [].iter())
                 }
             },
             Self::Accept { accept, .. } => accept.fmt(f),

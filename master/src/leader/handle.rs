@@ -19,7 +19,7 @@ use super::counts::Counts;
 use super::event::SessionId;
 use super::outbox::{Fenced, OUTBOX_MESSAGES_MAX};
 use super::request::{
-    Accepted, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, Transaction,
+    Accepted, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, Ruling, Transaction,
     TransactionAccepted,
 };
 use super::scheduler::{Offer, SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing};
@@ -129,7 +129,9 @@ impl Handle {
     pub async fn execute(&self, call: Call) -> Result<Accepted, Refusal> {
         match self.request(Request::Operate(call)).await? {
             Granted::Operation(accepted) => Ok(accepted),
-            Granted::Transaction(_) => unreachable!("an operation is granted as one"),
+            Granted::Transaction(_) | Granted::Rule => {
+                unreachable!("an operation is granted as one")
+            }
         }
     }
 
@@ -140,7 +142,22 @@ impl Handle {
     pub async fn transact(&self, transaction: Transaction) -> Result<TransactionAccepted, Refusal> {
         match self.request(Request::Transact(transaction)).await? {
             Granted::Transaction(accepted) => Ok(accepted),
-            Granted::Operation(_) => unreachable!("a transaction is granted as one"),
+            Granted::Operation(_) | Granted::Rule => {
+                unreachable!("a transaction is granted as one")
+            }
+        }
+    }
+
+    /// Has a rule for the whole cluster committed and applied.
+    ///
+    /// # Errors
+    /// When the state says no, or there is no consensus.
+    pub async fn rule(&self, ruling: Ruling) -> Result<(), Refusal> {
+        match self.request(Request::Rule(ruling)).await? {
+            Granted::Rule => Ok(()),
+            Granted::Operation(_) | Granted::Transaction(_) => {
+                unreachable!("a rule is granted as one")
+            }
         }
     }
 
@@ -237,7 +254,7 @@ impl Handle {
     /// When this master does not lead a quorum.
     pub async fn dry_run(&self, request: &Request) -> Result<DryRun, ReadFailure> {
         let view = self.view(Consistency::Linearizable).await?;
-        Ok(view.state.dry_run(&request.asked()))
+        Ok(request.dry_run(&view.state))
     }
 
     /// Waits until an agent has confirmed or failed an operation.

@@ -128,7 +128,10 @@ pub(super) fn noted(applied: AppliedBatch<Replica>) -> Event {
             | Change::FrameworkSubscribed(_)
             | Change::FrameworkUpdated(_)
             | Change::FrameworkDisconnected(_)
-            | Change::FrameworkRemoved(_) => tracing::info!(index, "{change}"),
+            | Change::FrameworkRemoved(_)
+            | Change::QuotaUpdated(_)
+            | Change::QuotaSet(_)
+            | Change::WeightsUpdated(_) => tracing::info!(index, "{change}"),
         }
     }
     Event::Applied { effects }

@@ -4,8 +4,8 @@
 //!
 //! Reading order: `view.rs` and `handle.rs` (what the edges hold); then the pure part: `event.rs`,
 //! `request.rs` and `scheduler.rs` (the vocabulary), `core.rs`, `decided.rs`, `applied.rs`,
-//! `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`, `answers.rs`, and what they
-//! keep: `sessions.rs`, `frameworks.rs`, `offers.rs`, `tasks.rs`, `feedback.rs`, `counts.rs`;
+//! `rules.rs`, `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`, `answers.rs`, and
+//! what they keep: `sessions.rs`, `frameworks.rs`, `offers.rs`, `tasks.rs`, `feedback.rs`, `counts.rs`;
 //! `messages.rs`, `constraints.rs`, `display.rs`; then the shell: `intake.rs`, `office.rs`,
 //! `propose.rs` (times, ids, batches), `outbox.rs`, `streams.rs`, `waiting.rs`.
 
@@ -30,6 +30,7 @@ mod office;
 mod outbox;
 mod propose;
 pub mod request;
+mod rules;
 pub mod scheduler;
 mod scheduling;
 mod sessions;
@@ -41,6 +42,7 @@ mod tests;
 mod view;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -49,7 +51,9 @@ use parking_lot::Mutex;
 use raft::{AppliedBatch, ClusterIdError, Leadership as NodeLeadership, Node, ProposeError};
 use resources::id::{ClusterId, StreamId, Term};
 use resources::message::Fence;
+use resources::role::Role;
 use resources::time::Timestamp;
+use resources::weight::Weight;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -64,7 +68,8 @@ pub(crate) use self::handle::Session;
 pub use self::members::MemberChange;
 pub(crate) use self::outbox::Fenced;
 pub use self::request::{
-    Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, Transaction, TransactionAccepted,
+    Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, Ruling, Transaction,
+    TransactionAccepted,
 };
 pub use self::view::{Consistency, Leadership, MasterIdentity, ReadFailure, View};
 
@@ -106,6 +111,8 @@ pub struct Config {
     /// `--agent-reregister-timeout`: least time that frameworks, too, get to come back to a new
     /// leader.
     pub agent_reregister_timeout: Duration,
+    /// Weights for a cluster that was never given any.
+    pub weights: BTreeMap<Role, Weight>,
 }
 
 /// The event loop.
@@ -356,6 +363,7 @@ fn settings(config: &Config) -> Settings {
         allocator: config.allocator.clone(),
         offer_timeout: config.offer_timeout,
         agent_reregister_timeout: config.agent_reregister_timeout,
+        weights: config.weights.clone(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Offers of this term: which are out, which an ACCEPT that is under way holds, and the allocator
 //! that makes them. Soft: all of it ends with the term, and no id is ever used twice. Must not
-//! know streams or the log. Next: `offers/feeding.rs`, `offers/room.rs`, `offers/holds.rs`.
+//! know streams or the log. Next: `offers/feeding.rs`, `offers/ruling.rs`, `offers/room.rs`,
+//! `offers/holds.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -12,6 +13,7 @@
 mod feeding;
 mod holds;
 mod room;
+mod ruling;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -94,7 +96,9 @@ impl Offers {
     pub(super) fn take_office(&mut self, state: &State, term: Term, now: Timestamp) {
         self.forget();
         self.term = term;
-        self.allocator.recover(state.agents_len(), now);
+        if self.feed_rules(state) {
+            self.allocator.recover(state.agents_len(), now);
+        }
         self.untold = state.agents().map(|agent| agent.id.clone()).collect();
         for framework in state.frameworks() {
             self.framework_changed(framework, &framework.suppressed);

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::core::RETRY_AFTER;
 use super::event::{Event, Origin, Proposal};
-use super::request::{Call, ProposeFailure, Request, Transaction};
+use super::request::{Call, ProposeFailure, Request, Ruling, Transaction};
 use crate::machine::Replica;
 use crate::state::codec::encoded_bytes;
 use crate::state::command::{Command, CommandKind, Response, SourceAddr};
@@ -259,6 +259,11 @@ fn stamp_request(office: &mut Office, request: Request) -> (Command, OperationId
             });
             let transaction_id = TransactionId::from(operation_id.clone());
             let kind = CommandKind::Transact { transaction_id, members: members.collect() };
+            Command { principal, source, key, if_versions, kind }
+        }
+        Request::Rule(ruling) => {
+            let Ruling { principal, source, key, rule } = ruling;
+            let (if_versions, kind) = (BTreeMap::new(), CommandKind::SetRule(Box::new(rule)));
             Command { principal, source, key, if_versions, kind }
         }
     };

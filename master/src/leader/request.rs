@@ -15,9 +15,11 @@ use resources::id::{AgentId, OperationId, Principal};
 use resources::operation::Operation;
 use thiserror::Error;
 
+use crate::state::State;
 use crate::state::command::{IdempotencyKey, SourceAddr};
-use crate::state::dry_run::{Asked, Together};
+use crate::state::dry_run::{Asked, DryRun, FailedCheck, Together};
 use crate::state::rejection::Rejection;
+use crate::state::rules::Rule;
 use crate::state::transactions::TransactionId;
 
 /// A mutating call that passed form and authorisation.
@@ -52,6 +54,19 @@ pub struct Transaction {
     pub operations: Vec<(AgentId, Operation)>,
 }
 
+/// A rule for the whole cluster that passed form and authorisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruling {
+    /// Who asks.
+    pub principal: Option<Principal>,
+    /// From where.
+    pub source: SourceAddr,
+    /// The caller's own name for it: a repeat is answered and not executed again.
+    pub key: Option<IdempotencyKey>,
+    /// What shall hold.
+    pub rule: Rule,
+}
+
 /// What a caller asks for.
 #[expect(clippy::large_enum_variant, reason = "nearly every request is of the large kind")]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +75,8 @@ pub enum Request {
     Operate(Call),
     /// Several, all or none.
     Transact(Transaction),
+    /// A rule for the whole cluster.
+    Rule(Ruling),
 }
 
 /// A call is committed by a quorum and applied here.
@@ -89,10 +106,12 @@ pub enum Granted {
     Operation(Accepted),
     /// Several.
     Transaction(TransactionAccepted),
+    /// The rule holds.
+    Rule,
 }
 
 impl Request {
-    /// The request as the state is asked about it.
+    /// The request as the state is asked about its operations. A rule has none.
     #[must_use]
     pub fn asked(&self) -> Asked<'_> {
         match self {
@@ -111,6 +130,46 @@ impl Request {
                 operations: transaction.operations.iter().map(|(id, what)| (id, what)).collect(),
                 together: Together::Yes,
             },
+            Self::Rule(ruling) => Asked {
+                principal: ruling.principal.as_ref(),
+                if_versions: BTreeMap::new(),
+                operations: Vec::new(),
+                together: Together::No,
+            },
+        }
+    }
+
+    /// The rules of form alone, which no state can change.
+    ///
+    /// # Errors
+    /// The first one that is broken.
+    pub(super) fn check_form(&self) -> Result<(), Rejection> {
+        match self {
+            Self::Operate(_) | Self::Transact(_) => self.asked().check_form(),
+            Self::Rule(ruling) => ruling.rule.check_form(),
+        }
+    }
+
+    /// The early check; `apply` repeats it.
+    ///
+    /// # Errors
+    /// What `apply` would answer now.
+    pub(super) fn check(&self, state: &State) -> Result<(), Rejection> {
+        match self {
+            Self::Operate(_) | Self::Transact(_) => state.check(&self.asked()),
+            Self::Rule(ruling) => state.check_rule(&ruling.rule),
+        }
+    }
+
+    /// What it would change on agents, or every check that it fails.
+    pub(super) fn dry_run(&self, state: &State) -> DryRun {
+        match self {
+            Self::Operate(_) | Self::Transact(_) => state.dry_run(&self.asked()),
+            Self::Rule(ruling) => {
+                let rejection = state.check_rule(&ruling.rule).err().into_iter();
+                let failing = rejection.map(|rejection| FailedCheck { position: None, rejection });
+                DryRun { changes: Vec::new(), failing: failing.collect() }
+            }
         }
     }
 
@@ -119,6 +178,7 @@ impl Request {
         match self {
             Self::Operate(call) => call.key.is_some(),
             Self::Transact(transaction) => transaction.key.is_some(),
+            Self::Rule(ruling) => ruling.key.is_some(),
         }
     }
 }

@@ -329,6 +329,7 @@ pub(super) fn answer(ask_id: AskId, response: &Response) -> Action {
     let answer = match response {
         Response::Rejected(rejection) => Err(SchedulerRefusal::Invalid(rejection.to_string())),
         Response::Done
+        | Response::Ruled
         | Response::Registered { .. }
         | Response::Accepted { .. }
         | Response::Transacted { .. }

@@ -90,6 +90,7 @@ impl Core {
             }
             Response::Rejected(_)
             | Response::Done
+            | Response::Ruled
             | Response::Registered { .. }
             | Response::Accepted { .. }
             | Response::Transacted { .. }

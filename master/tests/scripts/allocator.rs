@@ -34,12 +34,12 @@ use resources::time::Timestamp;
 
 use master::allocator::calls::Given;
 use master::allocator::constraints::{Constraint, Constraints, Pattern, Predicate, Selector};
-use master::allocator::quota::Quota;
 use master::allocator::view::{
     AgentProfile, AgentResources, Capabilities, FrameworkView, MinAllocatable, REFUSE_DEFAULT,
     Standing,
 };
 use master::allocator::{Allocator, Settings};
+use resources::quota::Quota;
 
 use super::notation;
 

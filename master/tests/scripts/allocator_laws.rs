@@ -7,11 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use resources::collection::Resources;
 use resources::id::{AgentId, FrameworkId};
+use resources::quota::Quota;
 use resources::role::Role;
 use resources::time::Timestamp;
 
 use master::allocator::calls::Given;
-use master::allocator::quota::Quota;
 use master::allocator::view::{AgentResources, Capabilities, FrameworkView, Standing};
 use master::allocator::{Allocation, Allocator, Settings};
 

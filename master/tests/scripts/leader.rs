@@ -4,6 +4,7 @@
 //! state COMMAND…                     applies a command of the state scripts, with no effect
 //! office TERM · lost                 this master begins or ceases to lead
 //! call C AGENT VERB LIST [as=PRINCIPAL] [key=KEY] [if=AGENT:VERSION]
+//! rule C quota … · rule C weigh … [as=PRINCIPAL] [key=KEY]     as in the state scripts
 //! transact C AGENT VERB LIST | AGENT VERB LIST … [key=KEY] · wait W OP
 //! open S · close S                   a stream opens or ends
 //! register S WORKDIR …               as in the state scripts
@@ -32,7 +33,7 @@ use resources::time::Timestamp;
 use master::allocator;
 use master::leader::core::{Core, Pings, Settings};
 use master::leader::event::{Action, CallId, Event, Origin, Proposal, SessionId, WaiterId};
-use master::leader::{Call, ProposeFailure, Request, Transaction};
+use master::leader::{Call, ProposeFailure, Request, Ruling, Transaction};
 use master::state::command::{Command, CommandKind, SourceAddr};
 use master::state::transactions::{Member, TransactionId};
 use master::state::{Moment, State};
@@ -93,6 +94,7 @@ impl Play {
             "unknown" => self.unknown(),
             "full" => self.full(),
             "transact" => vec![transact(text, &line)],
+            "rule" => vec![ruling(text, &line)],
             _ => match asks::event(text, &line) {
                 Some(event) => vec![event],
                 None => vec![self.event(&line)],
@@ -269,6 +271,7 @@ fn settings(timeout: Option<u64>, interval: Option<u64>) -> Settings {
         allocator,
         offer_timeout: timeout.map(Duration::from_secs),
         agent_reregister_timeout: Duration::from_secs(600),
+        weights: BTreeMap::new(),
     }
 }
 
@@ -282,6 +285,15 @@ fn transact(text: &str, line: &Line<'_>) -> Event {
     };
     let call_id = CallId(line.words[1][1..].parse().unwrap());
     Event::CallArrived { call_id, request: Box::new(Request::Transact(transaction)) }
+}
+
+/// `rule C quota …` and `rule C weigh …`, as in the state scripts.
+fn ruling(text: &str, line: &Line<'_>) -> Event {
+    let rule = super::lines::rule(text.splitn(3, ' ').nth(2).unwrap());
+    let source = SourceAddr("script".to_owned());
+    let ruling = Ruling { principal: line.principal(), source, key: line.key(), rule };
+    let call_id = CallId(line.words[1][1..].parse().unwrap());
+    Event::CallArrived { call_id, request: Box::new(Request::Rule(ruling)) }
 }
 
 fn stamped(request: Request, name: &str) -> Command {
@@ -302,6 +314,10 @@ fn stamped(request: Request, name: &str) -> Command {
             });
             let transaction_id = TransactionId::parse(name).unwrap();
             let kind = CommandKind::Transact { transaction_id, members: members.collect() };
+            Command { principal, source, key, if_versions, kind }
+        }
+        Request::Rule(Ruling { principal, source, key, rule }) => {
+            let (if_versions, kind) = (BTreeMap::new(), CommandKind::SetRule(Box::new(rule)));
             Command { principal, source, key, if_versions, kind }
         }
     }

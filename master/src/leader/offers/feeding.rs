@@ -1,5 +1,5 @@
 //! What the allocator is told of agents and frameworks, as values made from the state. Must not
-//! decide who gets what. Next: `room.rs`.
+//! decide who gets what. Next: `ruling.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -113,6 +113,7 @@ impl Sessions {
             }
             Response::Rejected(rejection) => self.refuse(id, rejection.to_string(), Retry::Later),
             Response::Done
+            | Response::Ruled
             | Response::Accepted { .. }
             | Response::Transacted { .. }
             | Response::Subscribed { .. }
