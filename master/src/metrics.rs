@@ -2,7 +2,7 @@
 //! text, and how it is read off the facts. Names stand in the files of the groups and nowhere
 //! else. Must not know HTTP. Reading order: `metrics/facts.rs`, `metrics/sums.rs`,
 //! `metrics/counters.rs`, this file, then the groups: `process.rs`, `agents.rs`, `amounts.rs`,
-//! `frameworks.rs`, `operations.rs`, `consensus.rs`. Next: `http/read.rs`.
+//! `frameworks.rs`, `quota.rs`, `operations.rs`, `consensus.rs`. Next: `http/read.rs`.
 
 mod agents;
 mod amounts;
@@ -12,6 +12,7 @@ mod facts;
 mod frameworks;
 mod operations;
 mod process;
+mod quota;
 mod sums;
 
 use std::borrow::Cow;
@@ -79,6 +80,7 @@ pub(crate) fn samples(facts: &Facts, counters: &Counters) -> Vec<Sample> {
     samples.extend(agents::samples(facts));
     samples.extend(amounts::samples(facts));
     samples.extend(frameworks::samples(facts));
+    samples.extend(quota::samples(facts));
     samples.extend(operations::samples(facts));
     samples.extend(counters.samples());
     samples.extend(consensus::samples(&facts.raft));

@@ -22,6 +22,7 @@ mod framework;
 mod mutation;
 mod operation;
 mod output;
+mod quota;
 mod refusal;
 mod reservation;
 mod resource;
@@ -31,6 +32,7 @@ mod snapshot;
 mod status;
 mod task;
 mod volume;
+mod weight;
 
 pub(crate) use output::print;
 
@@ -129,6 +131,16 @@ enum Command {
         #[command(subcommand)]
         command: snapshot::Command,
     },
+    /// Quota of roles: what is kept for each, and what it never exceeds
+    Quota {
+        #[command(subcommand)]
+        command: quota::Command,
+    },
+    /// Weights of roles
+    Weight {
+        #[command(subcommand)]
+        command: weight::Command,
+    },
     /// What the caller may do
     Auth {
         #[command(subcommand)]
@@ -176,6 +188,8 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
         Command::Role { command } => role::run(&mut client, output, command).await,
         Command::Server { command } => server::run(&mut client, output, command).await,
         Command::Snapshot { command } => snapshot::run(&mut client, output, command).await,
+        Command::Quota { command } => quota::run(&mut client, output, command).await,
+        Command::Weight { command } => weight::run(&mut client, output, command).await,
         Command::Auth { command } => auth::run(&mut client, output, principal, command).await,
     }
 }

@@ -39,11 +39,19 @@ fn list(roles: &[Value]) -> Listing {
             resource::summary(&role["allocated"]),
             resource::summary(&role["offered"]),
             resource::summary(&role["quota"]["guarantee"]),
-            resource::summary(&role["quota"]["limit"]),
+            limits(&role["quota"]["limit"]),
         ]
     };
     let rows = roles.iter().map(cells).collect();
     Listing { headers: HEADERS.to_vec(), narrow: 5, rows, json: json!(roles) }
+}
+
+/// A limit of nothing is one.
+fn limits(limits: &Value) -> String {
+    let entries = limits.as_object().into_iter().flatten();
+    let texts =
+        entries.map(|(name, limit)| format!("{name}:{}", limit.to_string().trim_end_matches(".0")));
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -53,8 +61,9 @@ mod tests {
     #[test]
     fn a_row() {
         let role = json!({"name": "ads", "weight": 1.0, "frameworks": ["c-0001"],
-            "reserved": {"disk": 100.0}, "allocated": {}, "offered": {"cpus": 1.5}, "quota": {}});
-        let expected = ["ads", "1", "1", "disk:100", "", "cpus:1.5", "", ""];
+            "reserved": {"disk": 100.0}, "allocated": {}, "offered": {"cpus": 1.5},
+            "quota": {"limit": {"mem": 0.0}}});
+        let expected = ["ads", "1", "1", "disk:100", "", "cpus:1.5", "", "mem:0"];
         assert_eq!(list(&[role]).rows[0], expected);
     }
 }

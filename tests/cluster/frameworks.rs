@@ -37,12 +37,23 @@ fn volume_folder(dev: &Dev) -> PathBuf {
     dev.work_dir(0).join("volumes/roles/a/v1")
 }
 
-/// Goal F5: with all agents stopped, a new leader lists every reservation, volume and task.
+/// Goal F5: with all agents stopped, a new leader lists every reservation, volume, task, quota
+/// and weight.
 #[tokio::test]
 async fn new_leader_knows_everything_without_an_agent() {
     let mut dev = Dev::start_with(3, 1, &QUICK);
     let mut framework = Framework::subscribe(&dev, "a").await;
     task_on_volume(&mut framework, "t1", "sleep 1000").await;
+    let config = json!({"role": "a", "guarantees": {"cpus": {"value": 1.0}},
+        "limits": {"cpus": {"value": 2.0}}});
+    let quota =
+        json!({"type": "UPDATE_QUOTA", "update_quota": {"quota_configs": [config.clone()]}});
+    let infos = json!([{"role": "a", "weight": 2.5}]);
+    let weights = json!({"type": "UPDATE_WEIGHTS", "update_weights": {"weight_infos": infos}});
+    for call in [quota, weights] {
+        dev.post("/api/v1", &[], &call).await.expect("a rule", 200, "");
+    }
+    let rules = [dev.read("/quota").await, dev.read("/weights").await];
     let before = dev.slave(0).await;
     dev.cluster.signal(Member::Agent(0), Signal::KILL).unwrap();
     dev.cluster.ended(&[Member::Agent(0)], DEADLINE).await.unwrap();
@@ -56,6 +67,8 @@ async fn new_leader_knows_everything_without_an_agent() {
     }
     assert!(after["reserved_resources_full"].to_string().contains("\"v1\""), "{after}");
     assert_eq!(after["active"], false);
+    assert_eq!([dev.read("/quota").await, dev.read("/weights").await], rules);
+    assert_eq!(rules[0]["configs"], json!([config]));
     let tasks = dev.read("/tasks").await;
     assert_eq!(tasks["tasks"][0]["id"], "t1", "{tasks}");
     assert_eq!(tasks["tasks"][0]["state"], "TASK_RUNNING", "{tasks}");

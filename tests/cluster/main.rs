@@ -21,6 +21,7 @@ mod reports_offers;
 mod reports_reservations;
 mod reports_values;
 mod reports_volumes;
+mod rules;
 mod scheduler;
 mod servers;
 mod start_up;

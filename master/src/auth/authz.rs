@@ -163,6 +163,32 @@ impl Authorizer {
         self.all(principal, roles.iter().map(of_role).chain(nowhere))
     }
 
+    /// Whether the principal may change the quota of these roles.
+    ///
+    /// # Errors
+    /// The first role that is missing.
+    pub fn quota<'a>(
+        &self,
+        principal: Option<&Principal>,
+        roles: impl IntoIterator<Item = &'a Role>,
+    ) -> Result<(), Forbidden> {
+        let update = |role: &Role| of_role(Action::UpdateQuota, role.as_str());
+        self.all(principal, roles.into_iter().map(update))
+    }
+
+    /// Whether the principal may change the weight of these roles.
+    ///
+    /// # Errors
+    /// The first role that is missing.
+    pub fn weights<'a>(
+        &self,
+        principal: Option<&Principal>,
+        roles: impl IntoIterator<Item = &'a Role>,
+    ) -> Result<(), Forbidden> {
+        let update = |role: &Role| of_role(Action::UpdateWeight, role.as_str());
+        self.all(principal, roles.into_iter().map(update))
+    }
+
     /// Whether the principal may run a task as this user.
     ///
     /// # Errors
@@ -280,11 +306,11 @@ fn verb(action: Action) -> &'static str {
         Action::ResizeVolume => "resize volumes",
         Action::RegisterFramework => "subscribe as a framework",
         Action::RunTask => "run tasks",
+        Action::UpdateQuota => "update quota",
+        Action::UpdateWeight => "update the weight",
         Action::TeardownFramework
         | Action::GetQuota
-        | Action::UpdateQuota
         | Action::ViewRole
-        | Action::UpdateWeight
         | Action::GetEndpoint
         | Action::ViewFramework
         | Action::ViewTask

@@ -32,6 +32,12 @@ impl<'a> Viewer<'a> {
         self.sees_every_role || self.may(Action::ViewRole, Some(role))
     }
 
+    /// Whether the quota of a role may be seen.
+    #[must_use]
+    pub fn sees_quota(&self, role: &str) -> bool {
+        self.may(Action::GetQuota, Some(role))
+    }
+
     /// Whether a resource may be seen: every role of its reservations, and the one it is
     /// allocated to.
     #[must_use]

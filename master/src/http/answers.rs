@@ -10,7 +10,8 @@ mod tasks;
 use proto::convert;
 use proto::mesos::v1::master::Response;
 use proto::mesos::v1::master::response::{
-    GetFlags, GetHealth, GetMaster, GetMetrics, GetRoles, GetState, GetVersion, Type,
+    GetFlags, GetHealth, GetMaster, GetMetrics, GetQuota, GetRoles, GetState, GetVersion,
+    GetWeights, Type,
 };
 use proto::mesos::v1::{
     self, Address, Flag, MasterInfo, Metric, TimeInfo, VersionInfo, master_info,
@@ -134,6 +135,16 @@ pub(crate) fn roles(roles: &Roles<'_>) -> Response {
         resources: to_wire(entry.in_use(), Format::Post),
     });
     Response { get_roles: Some(GetRoles { roles: roles.collect() }), ..of(Type::GetRoles) }
+}
+
+pub(crate) fn quota(picture: &Picture<'_>) -> Response {
+    let get_quota = GetQuota { status: super::quota::status(picture) };
+    Response { get_quota: Some(get_quota), ..of(Type::GetQuota) }
+}
+
+pub(crate) fn weights(picture: &Picture<'_>) -> Response {
+    let get_weights = GetWeights { weight_infos: super::weights::infos(picture) };
+    Response { get_weights: Some(get_weights), ..of(Type::GetWeights) }
 }
 
 pub(crate) fn state(picture: &Picture<'_>) -> Response {

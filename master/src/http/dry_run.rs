@@ -83,7 +83,7 @@ impl Failing {
         let mut refused = Refused::new(failed.rejection, viewer);
         // That of a wrong element of the only list is found without it.
         refused.index = match request {
-            Request::Operate(_) => None,
+            Request::Operate(_) | Request::Rule(_) => None,
             Request::Transact(_) => failed.position,
         };
         let failure = Failure::Refused(Box::new(refused));

@@ -3,9 +3,9 @@
 //! `route.rs`, `form.rs`, `negotiate.rs`, `incoming.rs`, `error.rs`, `redirect.rs`, this file,
 //! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `offers.rs`, `usage.rs`, `picture.rs`
 //! (what a read shows), `operator.rs` with `answers.rs`, `legacy.rs`, `teardown.rs`,
-//! `transaction.rs`, `scheduler/mod.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`,
-//! `extension.rs`, `inventory.rs`, `servers.rs` (the masters), `snapshot.rs`, `server.rs`
-//! (sockets).
+//! `rules.rs`, `quota.rs`, `weights.rs`, `transaction.rs`, `scheduler/mod.rs`, `read.rs` with
+//! `shapes.rs`, `roles.rs` and `about.rs`, `extension.rs`, `inventory.rs`, `servers.rs` (the
+//! masters), `snapshot.rs`, `server.rs` (sockets).
 
 mod about;
 mod answers;
@@ -23,10 +23,12 @@ mod operator;
 mod options;
 mod permit;
 mod picture;
+mod quota;
 mod read;
 mod redirect;
 mod roles;
 mod route;
+mod rules;
 mod scheduler;
 mod server;
 mod servers;
@@ -35,6 +37,7 @@ mod snapshot;
 mod teardown;
 mod transaction;
 mod usage;
+mod weights;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,6 +45,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
+use http::Method;
 use http::header::AUTHORIZATION;
 use proto::holdfast::agent::agent_service_server::AgentServiceServer;
 use tonic::server::NamedService as _;
@@ -186,6 +190,8 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         | Route::TransactionOf(_)
         | Route::Reservations
         | Route::Volumes
+        | Route::Quota
+        | Route::Weights
         | Route::Later(_) => unreachable!("reach() sends these to the leader"),
     }
 }
@@ -224,6 +230,14 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             check_method(route, incoming)?;
             servers::change(app, incoming, *call).await
         }
+        Route::Quota | Route::Weights if !is_read(incoming) => {
+            execute::admit(app, incoming).await?;
+            check_method(route, incoming)?;
+            match route {
+                Route::Quota => quota::write(app, incoming).await,
+                _ => weights::write(app, incoming).await,
+            }
+        }
         Route::Later(realm) => {
             admit_read(app, incoming, Consistency::Linearizable)?;
             check_method(route, incoming)?;
@@ -240,7 +254,9 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
         | Route::Operation(_)
         | Route::TransactionOf(_)
         | Route::Reservations
-        | Route::Volumes => {
+        | Route::Volumes
+        | Route::Quota
+        | Route::Weights => {
             let consistency = consistency(incoming)?;
             admit_read(app, incoming, consistency)?;
             check_method(route, incoming)?;
@@ -283,6 +299,8 @@ fn of_state(
         Route::TransactionOf(id) => transaction::entry(app, view, incoming, id),
         Route::Reservations => inventory::reservations(app, view, incoming),
         Route::Volumes => inventory::volumes(app, view, incoming),
+        Route::Quota => Ok(quota::read(picture)),
+        Route::Weights => weights::read(picture, incoming),
         _ => unreachable!("of_leader() reads the state for no other"),
     }
 }
@@ -306,6 +324,11 @@ fn admit_read(app: &App, incoming: &Incoming, wanted: Consistency) -> Result<(),
             Err(app.not_here(incoming))
         }
     }
+}
+
+/// Whether an endpoint that is read and written is only read.
+fn is_read(incoming: &Incoming) -> bool {
+    matches!(incoming.head.method, Method::GET | Method::HEAD)
 }
 
 fn check_method(route: &Route, incoming: &Incoming) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ use super::options::Options;
 use super::picture::Picture;
 use super::redirect::Standing;
 use super::roles::Roles;
-use super::{App, answers, execute, read, teardown};
+use super::{App, answers, execute, quota, read, teardown, weights};
 use crate::leader::Consistency;
 
 /// What a call of this type needs.
@@ -28,6 +28,8 @@ enum Kind {
     /// An operation on resources.
     Mutating,
     Teardown,
+    /// A rule for the whole cluster.
+    Rule,
     /// A call of Mesos that this version does not serve.
     Later,
 }
@@ -54,10 +56,24 @@ pub(crate) async fn call(app: &App, incoming: &mut Incoming) -> Result<Response,
             Some(asked) => teardown::call(app, incoming, asked).await,
             None => Err(invalid("Expecting 'teardown' to be present")),
         },
+        Kind::Rule => rule(app, incoming, call).await,
         Kind::Later => Err(Failure::NotImplemented(format!(
             "The call {} is not served by this version",
             kind.as_str_name()
         ))),
+    }
+}
+
+/// Executes a call that sets a rule; its member is there.
+async fn rule(app: &App, incoming: &Incoming, call: Call) -> Result<Response, Failure> {
+    match call {
+        Call { update_quota: Some(asked), .. } => quota::update(app, incoming, &asked).await,
+        Call { set_quota: Some(asked), .. } => quota::set(app, incoming, asked.quota_request).await,
+        Call { remove_quota: Some(asked), .. } => quota::remove(app, incoming, &asked.role).await,
+        Call { update_weights: Some(asked), .. } => {
+            weights::update(app, incoming, &asked.weight_infos).await
+        }
+        _ => Err(invalid("Expecting the member that 'type' names to be present")),
     }
 }
 
@@ -74,7 +90,7 @@ async fn admit(app: &App, incoming: &mut Incoming) -> Result<(), Failure> {
     }
     match decode(incoming).await.map(|(kind, _)| kind_of(kind)) {
         Ok(Kind::Read) if is_stale => Ok(()),
-        Ok(Kind::Mutating | Kind::Teardown) if standing == Standing::Nowhere => {
+        Ok(Kind::Mutating | Kind::Teardown | Kind::Rule) if standing == Standing::Nowhere => {
             execute::admit(app, incoming).await
         }
         Ok(_) | Err(_) => Err(app.not_here(incoming)),
@@ -126,6 +142,10 @@ fn check(kind: Type, call: &Call) -> Result<(), Failure> {
             expect(shrink.is_some(), "shrink_volume")?;
             expect(shrink.is_some_and(|shrink| shrink.agent_id.is_some()), "shrink_volume.agent_id")
         }
+        Type::UpdateQuota => expect(call.update_quota.is_some(), "update_quota"),
+        Type::SetQuota => expect(call.set_quota.is_some(), "set_quota"),
+        Type::RemoveQuota => expect(call.remove_quota.is_some(), "remove_quota"),
+        Type::UpdateWeights => expect(call.update_weights.is_some(), "update_weights"),
         _ => Ok(()),
     }
 }
@@ -143,8 +163,11 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetExecutors
         | Type::GetTasks
         | Type::GetRoles
+        | Type::GetQuota
+        | Type::GetWeights
         | Type::GetMaster => Kind::Read,
         Type::Teardown => Kind::Teardown,
+        Type::UpdateQuota | Type::SetQuota | Type::RemoveQuota | Type::UpdateWeights => Kind::Rule,
         Type::ReserveResources
         | Type::UnreserveResources
         | Type::CreateVolumes
@@ -156,8 +179,6 @@ fn kind_of(kind: Type) -> Kind {
         | Type::SetLoggingLevel
         | Type::ListFiles
         | Type::ReadFile
-        | Type::GetWeights
-        | Type::UpdateWeights
         | Type::Subscribe
         | Type::GetMaintenanceStatus
         | Type::GetMaintenanceSchedule
@@ -167,10 +188,6 @@ fn kind_of(kind: Type) -> Kind {
         | Type::DrainAgent
         | Type::DeactivateAgent
         | Type::ReactivateAgent
-        | Type::GetQuota
-        | Type::UpdateQuota
-        | Type::SetQuota
-        | Type::RemoveQuota
         | Type::MarkAgentGone => Kind::Later,
     }
 }
@@ -193,9 +210,12 @@ async fn answer_read(
         _ => {
             let view = app.view(incoming, consistency).await?;
             let offers = match kind {
-                Type::GetTasks | Type::GetExecutors | Type::GetOperations | Type::GetMaster => {
-                    Offers::default()
-                }
+                Type::GetTasks
+                | Type::GetExecutors
+                | Type::GetOperations
+                | Type::GetQuota
+                | Type::GetWeights
+                | Type::GetMaster => Offers::default(),
                 _ => Offers::now(app).await,
             };
             of_picture(app, kind, &Picture { view: &view, offers: &offers, viewer })
@@ -220,6 +240,8 @@ fn of_picture(app: &App, kind: Type, picture: &Picture<'_>) -> master::Response 
         Type::GetTasks => answers::tasks(picture),
         Type::GetOperations => answers::operations(picture),
         Type::GetRoles => answers::roles(&Roles::of(picture, app.config.whitelist.as_ref())),
+        Type::GetQuota => answers::quota(picture),
+        Type::GetWeights => answers::weights(picture),
         Type::GetMaster => answers::master(picture.view, &app.config),
         other => unreachable!("kind_of() names no further reads: {other:?}"),
     }

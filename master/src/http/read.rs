@@ -94,7 +94,7 @@ pub(super) async fn samples(app: &App) -> Vec<Sample> {
         if facts.is_leader {
             facts.agents_connected = view.sessions.len();
             let offers = Offers::now(app).await;
-            let offered = offers.iter().map(|offer| &offer.resources);
+            let offered = offers.iter().map(|offer| (&offer.role, &offer.resources));
             facts.state = StateFacts::of_leader(&view.state, offered);
         } else {
             facts.state = StateFacts::of_follower(&view.state);

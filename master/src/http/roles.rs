@@ -9,10 +9,12 @@ use resources::id::FrameworkId;
 use resources::resource::Resource;
 use resources::role::Role;
 use resources::value::{Scalar, Value};
+use resources::weight::Weight;
 use serde::Serialize;
 
 use super::picture::Picture;
 use super::usage::allocated_to;
+use crate::state::State;
 
 /// Amounts by the name of their resource.
 type Amounts = BTreeMap<String, f64>;
@@ -23,7 +25,7 @@ pub(crate) struct Roles<'a> {
     roles: Vec<RoleEntry<'a>>,
 }
 
-/// One role. What comes with quota and weights is empty.
+/// One role.
 #[derive(Debug, Serialize)]
 pub(crate) struct RoleEntry<'a> {
     name: String,
@@ -88,8 +90,8 @@ impl Sums {
 
 impl<'a> Roles<'a> {
     /// The roles that this reader may see: those of the whitelist if there is one, otherwise
-    /// those with a framework, an allocation, an offer or a reservation; with all their
-    /// ancestors. What is held below a role counts for it.
+    /// those with a framework, an allocation, an offer, a reservation, a quota or a weight; with
+    /// all their ancestors. What is held below a role counts for it.
     pub(crate) fn of(picture: &Picture<'a>, whitelist: Option<&BTreeSet<Role>>) -> Self {
         let mut held = holdings(picture);
         let known: BTreeSet<Role> = match whitelist {
@@ -97,7 +99,9 @@ impl<'a> Roles<'a> {
             None => held.keys().cloned().collect(),
         };
         let seen = known.iter().filter(|role| picture.viewer.sees_role(role.as_str()));
-        let entries = seen.map(|role| RoleEntry::new(role, held.remove(role).unwrap_or_default()));
+        let state = &picture.view.state;
+        let entries =
+            seen.map(|role| RoleEntry::new(state, role, held.remove(role).unwrap_or_default()));
         Self { roles: entries.collect() }
     }
 
@@ -107,14 +111,19 @@ impl<'a> Roles<'a> {
 }
 
 impl<'a> RoleEntry<'a> {
-    fn new(role: &Role, held: Holding<'a>) -> Self {
+    fn new(state: &State, role: &Role, held: Holding<'a>) -> Self {
+        let quota = state.quota(role).cloned().unwrap_or_default();
+        let limits = quota.limits.0.iter().map(|(name, limit)| (name.clone(), limit.to_f64()));
+        let guarantees = quota.guarantees.iter();
         Self {
             name: role.to_string(),
-            weight: 1.0,
+            weight: state.weight(role).map_or(1.0, Weight::to_f64),
             quota: Quota {
                 role: role.to_string(),
-                guarantee: Amounts::new(),
-                limit: Amounts::new(),
+                guarantee: guarantees
+                    .map(|(name, amount)| (name.to_owned(), amount.to_f64()))
+                    .collect(),
+                limit: limits.collect(),
                 // Reservations count as consumed, whether anybody uses them or not (spec §5.5).
                 consumed: held.reserved.and(&held.plain).amounts(),
             },
@@ -176,6 +185,9 @@ fn holdings<'a>(picture: &Picture<'a>) -> BTreeMap<Role, Holding<'a>> {
             held.at(role).frameworks.push(&framework.id);
         }
     }
+    let state = &picture.view.state;
+    let ruled = state.quotas().map(|(role, _)| role).chain(state.weights().map(|(role, _)| role));
+    ruled.for_each(|role| held.upwards(role, |_| {}));
     held.0
 }
 

@@ -37,6 +37,8 @@ pub(crate) enum Route {
     TransactionOf(String),
     Reservations,
     Volumes,
+    Quota,
+    Weights,
     /// An endpoint of Mesos or of ours that does not exist yet.
     Later(Realm),
 }
@@ -89,8 +91,8 @@ const PREFIXES: &[(&str, Route)] = &[
     ("frameworks", Route::Frameworks),
     ("tasks", Route::Tasks),
     ("roles", Route::Roles),
-    ("quota", Route::Later(Realm::Readwrite)),
-    ("weights", Route::Later(Realm::Readwrite)),
+    ("quota", Route::Quota),
+    ("weights", Route::Weights),
     ("teardown", Route::Teardown),
     ("maintenance/schedule", Route::Later(Realm::Readwrite)),
     ("maintenance/status", Route::Later(Realm::Readonly)),
@@ -170,7 +172,9 @@ impl Route {
             | Self::Legacy(_)
             | Self::Teardown
             | Self::Transaction
-            | Self::Members(_) => Some(Realm::Readwrite),
+            | Self::Members(_)
+            | Self::Quota
+            | Self::Weights => Some(Realm::Readwrite),
             Self::Scheduler => Some(Realm::Scheduler),
             Self::Later(realm) => Some(*realm),
         }
@@ -207,6 +211,8 @@ impl Route {
             | Self::TransactionOf(_)
             | Self::Reservations
             | Self::Volumes
+            | Self::Quota
+            | Self::Weights
             | Self::Later(_) => Reach::Leader,
         }
     }
@@ -250,6 +256,8 @@ impl Route {
             | Self::Teardown
             | Self::Transaction
             | Self::Members(_) => &[Method::POST],
+            Self::Quota => &[Method::GET, Method::HEAD, Method::POST, Method::DELETE],
+            Self::Weights => &[Method::GET, Method::HEAD, Method::PUT],
             Self::Redirect | Self::Later(_) => &[],
         }
     }

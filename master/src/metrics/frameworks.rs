@@ -1,5 +1,5 @@
 //! Frameworks, their offers, tasks and calls. What has a framework's name is for Mesos'
-//! dashboards alone. Next: `operations.rs`.
+//! dashboards alone. Next: `quota.rs`.
 
 use std::fmt::Write as _;
 

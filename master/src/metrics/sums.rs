@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use resources::collection::Resources;
 use resources::id::FrameworkId;
+use resources::quantity::Quantities;
+use resources::quota::Quota;
 use resources::resource::Resource;
 use resources::role::Role;
 use resources::task::TaskState;
@@ -36,6 +38,8 @@ pub(crate) struct StateFacts {
     pub(super) frameworks: Vec<FrameworkFacts>,
     /// Tasks on record, by state.
     pub(super) tasks: BTreeMap<TaskState, u64>,
+    /// Roles with quota.
+    pub(super) quotas: Vec<QuotaFacts>,
 }
 
 /// Amounts by name, revocable ones apart.
@@ -50,6 +54,41 @@ pub(super) struct Amounts {
 pub(super) enum Claim {
     Plain,
     Revocable,
+}
+
+/// One role with quota.
+#[derive(Debug, Clone)]
+pub(super) struct QuotaFacts {
+    pub(super) role: Role,
+    pub(super) quota: Quota,
+    /// Without what is offered.
+    pub(super) consumed: Quantities,
+    /// What is offered of what quota counts.
+    pub(super) offered: Quantities,
+}
+
+impl QuotaFacts {
+    fn is_over(&self, role: &Role) -> bool {
+        *role == self.role || role.is_strict_subrole_of(&self.role)
+    }
+}
+
+fn quotas(state: &State) -> Vec<QuotaFacts> {
+    if state.quotas().next().is_none() {
+        return Vec::new();
+    }
+    let mut consumption = state.consumption(state.quotas().map(|(role, _)| role));
+    let facts = state.quotas().map(|(role, quota)| QuotaFacts {
+        role: role.clone(),
+        quota: quota.clone(),
+        consumed: consumption.remove(role).unwrap_or_default(),
+        offered: Quantities::default(),
+    });
+    facts.collect()
+}
+
+fn is_plain(resource: &Resource) -> bool {
+    !resource.is_reserved() && !resource.revocable && resource.value.as_scalar().is_some()
 }
 
 /// One framework.
@@ -72,12 +111,17 @@ impl StateFacts {
     /// Sums up a state and what is offered of it.
     pub(crate) fn of_leader<'a>(
         state: &State,
-        offered: impl Iterator<Item = &'a Resources>,
+        offered: impl Iterator<Item = (&'a Role, &'a Resources)>,
     ) -> Self {
         let mut facts = Self::of_follower(state);
-        for resources in offered {
+        facts.quotas = quotas(state);
+        for (role, resources) in offered {
             facts.offers += 1;
             facts.offered.add_all(resources);
+            let over = facts.quotas.iter_mut().find(|quota| quota.is_over(role));
+            if let Some(quota) = over {
+                quota.offered.add(&Quantities::from(&resources.filter(is_plain)));
+            }
         }
         for agent in state.agents() {
             facts.agents += 1;

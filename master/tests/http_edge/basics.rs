@@ -61,7 +61,13 @@ async fn routes_methods_and_forms() {
         (Some(JSON), None, r#"{"type":"CREATE_VOLUMES"}"#, 400, "'create_volumes' to be present"),
         (Some(JSON), Some("image/png"), health, 406, ""),
         (Some(JSON), None, r#"{"type":"UNKNOWN"}"#, 501, ""),
-        (Some(JSON), None, r#"{"type":"GET_QUOTA"}"#, 501, "GET_QUOTA is not served"),
+        (
+            Some(JSON),
+            None,
+            r#"{"type":"GET_LOGGING_LEVEL"}"#,
+            501,
+            "GET_LOGGING_LEVEL is not served",
+        ),
         (Some(JSON), None, r#"{"type":"TEARDOWN"}"#, 400, "'teardown' to be present"),
         (Some("application/x-protobuf"), None, "\u{8}", 400, ""),
     ] {

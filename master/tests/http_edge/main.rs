@@ -1,7 +1,7 @@
 //! The HTTP edge of a real master in this process, as clients see it. Tests that stand for a
 //! field report begin with its number. Reading order: `support.rs`, `calls.rs`, `basics.rs`,
 //! `authz.rs`, `changes.rs`, `reads.rs`, `scheduler.rs`,
-//! `frameworks.rs`, `bad_input.rs`.
+//! `frameworks.rs`, `rules.rs`, `bad_input.rs`.
 #![expect(clippy::unwrap_used, reason = "a helper that fails has to fail its test")]
 
 mod accept;
@@ -12,5 +12,6 @@ mod calls;
 mod changes;
 mod frameworks;
 mod reads;
+mod rules;
 mod scheduler;
 mod support;

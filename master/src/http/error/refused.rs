@@ -6,7 +6,7 @@ use resources::resource::Resource;
 
 use crate::auth::Viewer;
 use crate::state::TaskName;
-use crate::state::rejection::{Rejection, list};
+use crate::state::rejection::{QuotaRefusal, Rejection, list};
 
 /// A rejection with what the edge knows of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +36,14 @@ impl Refused {
             | Rejection::VolumesInUse { .. }
             | Rejection::Framework { .. }
             | Rejection::TransactionSize { .. } => StatusCode::BAD_REQUEST,
+            Rejection::Quota { refusal, .. } => match refusal {
+                QuotaRefusal::Overcommitted { by_old_call: true, .. } => StatusCode::CONFLICT,
+                QuotaRefusal::Invalid { .. }
+                | QuotaRefusal::Exists
+                | QuotaRefusal::Absent
+                | QuotaRefusal::Consumed { .. }
+                | QuotaRefusal::Overcommitted { .. } => StatusCode::BAD_REQUEST,
+            },
             Rejection::Insufficient { .. }
             | Rejection::SharesRemain { .. }
             | Rejection::Regressed { .. }
@@ -118,6 +126,7 @@ impl Refused {
             }
             Rejection::Framework { refusal, .. } => refusal.to_string(),
             other @ (Rejection::SharesRemain { .. }
+            | Rejection::Quota { .. }
             | Rejection::Overloaded { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
@@ -200,6 +209,7 @@ fn known_resources(rejection: &Rejection) -> Vec<&Resource> {
         Rejection::VolumesInUse { volumes, .. } => volumes.iter().collect(),
         Rejection::UnknownAgent { .. }
         | Rejection::Framework { .. }
+        | Rejection::Quota { .. }
         | Rejection::Invalid { .. }
         | Rejection::Overloaded { .. }
         | Rejection::Regressed { .. }

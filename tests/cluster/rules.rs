@@ -1,0 +1,99 @@
+//! Quota and weights over the whole product: by command line, through the loss of every process
+//! (F02), and with disks that cannot be divided (V15).
+
+use chaos::cluster::Member;
+use chaos::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Dev, assert_success, errors, holdfast};
+use crate::scheduler::{Framework, amount};
+
+fn by_command(dev: &Dev, line: &str) -> Result<String, i32> {
+    let masters = dev.cluster.masters().join(",");
+    let words = line.split_whitespace();
+    let arguments: Vec<&str> = ["--master", masters.as_str()].into_iter().chain(words).collect();
+    let output = holdfast(&arguments);
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(output.status.code().unwrap_or_else(|| panic!("{}", errors(&output)))),
+    }
+}
+
+#[tokio::test]
+async fn quota_and_weights_by_command_line() {
+    let dev = Dev::start_with(1, 1, &["--agent-resources", "cpus:4;mem:1024;disk(ads):100"]);
+    let run = |line: &str| by_command(&dev, line);
+    let set = "quota set ads --guarantee cpus:1 --limit cpus:2;mem:0";
+    assert!(run(&format!("{set} --dry-run")).unwrap().contains("would be accepted"));
+    assert_eq!(run("-o json quota list").unwrap().trim(), "[]");
+    assert_eq!(run(set).unwrap().trim(), "committed");
+    let listed = run("quota list").unwrap();
+    for text in ["ads", "cpus:1", "cpus:2; mem:0", "disk:100"] {
+        assert!(listed.contains(text), "'{listed}' lacks '{text}'");
+    }
+    assert_eq!(run("quota set ads --limit disk:99"), Err(1));
+    assert_eq!(run("quota set ads --limit disk:99 --force").unwrap().trim(), "committed");
+    assert_eq!(run("quota set web --guarantee cpus:5"), Err(1));
+    assert_eq!(run("quota set web"), Err(2));
+    assert_eq!(run("quota set a/b --limit cpus:1"), Err(1));
+    assert_eq!(run("quota remove ads"), Err(2), "it does not ask a pipe");
+    assert_eq!(run("quota remove ads --yes").unwrap().trim(), "committed");
+    assert_eq!(run("quota remove ads --yes"), Err(1));
+
+    assert_eq!(run("weight set ads=2.5 *=3 --key w").unwrap().trim(), "committed");
+    assert_eq!(run("weight set ads=0"), Err(2));
+    let weights = json!([{"role": "*", "weight": 3.0}, {"role": "ads", "weight": 2.5}]);
+    let listed = run("-o json weight list").unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&listed).unwrap(), weights);
+    assert!(run("-o wide role list").unwrap().contains("2.5"));
+    dev.assert_no_errors();
+}
+
+/// F02: every process is killed and the masters come back alone; with no agent and no framework
+/// they know quota, weights and reservations, and the same when the agent is back.
+#[tokio::test]
+async fn f02_rules_outlive_every_process() {
+    let mut dev = Dev::start_with(3, 1, &["--agent-resources", "cpus:4;mem:1024;disk(ads):100"]);
+    by_command(&dev, "quota set ads --guarantee cpus:1 --limit cpus:2").unwrap();
+    by_command(&dev, "weight set ads=2.5").unwrap();
+    let before = [dev.read("/roles").await, dev.read("/quota").await, dev.read("/weights").await];
+    let members: Vec<Member> = dev.cluster.members().collect();
+    for member in &members {
+        dev.cluster.signal(*member, Signal::KILL).unwrap();
+    }
+    dev.cluster.ended(&members, DEADLINE).await.unwrap();
+    for master in 0..3 {
+        dev.cluster.start(Member::Master(master)).unwrap();
+    }
+    let after = [dev.read("/roles").await, dev.read("/quota").await, dev.read("/weights").await];
+    assert_eq!(after, before);
+    let quota = json!({"type": "GET_QUOTA"});
+    let status = dev.post("/api/v1", &[], &quota).await.json();
+    assert_eq!(status["get_quota"]["status"], before[1]);
+    dev.cluster.save().unwrap();
+    assert_success(&dev.resume());
+    assert_eq!(dev.slave(0).await["reserved_resources"]["ads"]["disk"], 100.0);
+    assert_eq!(dev.read("/roles").await, before[0]);
+}
+
+/// V15: a MOUNT disk larger than the limit of its role is never offered in part.
+#[tokio::test]
+async fn v15_a_mount_disk_beyond_the_limit_is_not_offered() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = json!({"source": {"type": "MOUNT", "mount": {"root": folder.path()}}});
+    let scalar = |name: &str, value: f64| json!({"name": name, "type": "SCALAR", "scalar": {"value": value}});
+    let mut mounted = scalar("disk", 2048.0);
+    mounted["disk"] = disk;
+    let resources = json!([scalar("cpus", 4.0), scalar("mem", 1024.0), mounted]).to_string();
+    let flags = ["--master-flag", "allocation-interval=50ms", "--agent-resources", &resources];
+    let dev = Dev::start_with(1, 1, &flags);
+    by_command(&dev, "quota set a --limit disk:1024").unwrap();
+    let mut framework = Framework::subscribe(&dev, "a").await;
+    let offer = framework.offers().await.remove(0);
+    assert_eq!(amount(&offer["resources"], "cpus"), 4.0, "{offer}");
+    assert_eq!(amount(&offer["resources"], "disk"), 0.0, "{offer}");
+    by_command(&dev, "quota set a --limit disk:2048").unwrap();
+    framework.decline(0.0, &[offer]).await;
+    let offer = framework.offers().await.remove(0);
+    assert_eq!(amount(&offer["resources"], "disk"), 2048.0, "{offer}");
+}
