@@ -77,7 +77,11 @@ pub enum InvalidWire {
         value: f64,
     },
     /// The same, of one kind of several.
-    #[error("'{field}' of '{}' is {}, which is no amount", brief::text(name), brief::number(*value))]
+    #[error(
+        "'{field}' of '{}' is {}, which is no amount",
+        brief::text(name),
+        brief::number(*value)
+    )]
     AmountOf {
         /// Where.
         field: &'static str,

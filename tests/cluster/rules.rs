@@ -1,12 +1,11 @@
-//! Quota and weights over the whole product: by command line, through the loss of every process
-//! (F02), and with disks that cannot be divided (V15).
+//! Quota and weights over the whole product: by command line, and through the loss of every
+//! process (F02).
 
 use chaos::cluster::Member;
 use chaos::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Dev, assert_success, errors, holdfast};
-use crate::scheduler::{Framework, amount};
 
 fn by_command(dev: &Dev, line: &str) -> Result<String, i32> {
     let masters = dev.cluster.masters().join(",");
@@ -74,26 +73,4 @@ async fn f02_rules_outlive_every_process() {
     assert_success(&dev.resume());
     assert_eq!(dev.slave(0).await["reserved_resources"]["ads"]["disk"], 100.0);
     assert_eq!(dev.read("/roles").await, before[0]);
-}
-
-/// V15: a MOUNT disk larger than the limit of its role is never offered in part.
-#[tokio::test]
-async fn v15_a_mount_disk_beyond_the_limit_is_not_offered() {
-    let folder = tempfile::tempdir().unwrap();
-    let disk = json!({"source": {"type": "MOUNT", "mount": {"root": folder.path()}}});
-    let scalar = |name: &str, value: f64| json!({"name": name, "type": "SCALAR", "scalar": {"value": value}});
-    let mut mounted = scalar("disk", 2048.0);
-    mounted["disk"] = disk;
-    let resources = json!([scalar("cpus", 4.0), scalar("mem", 1024.0), mounted]).to_string();
-    let flags = ["--master-flag", "allocation-interval=50ms", "--agent-resources", &resources];
-    let dev = Dev::start_with(1, 1, &flags);
-    by_command(&dev, "quota set a --limit disk:1024").unwrap();
-    let mut framework = Framework::subscribe(&dev, "a").await;
-    let offer = framework.offers().await.remove(0);
-    assert_eq!(amount(&offer["resources"], "cpus"), 4.0, "{offer}");
-    assert_eq!(amount(&offer["resources"], "disk"), 0.0, "{offer}");
-    by_command(&dev, "quota set a --limit disk:2048").unwrap();
-    framework.decline(0.0, &[offer]).await;
-    let offer = framework.offers().await.remove(0);
-    assert_eq!(amount(&offer["resources"], "disk"), 2048.0, "{offer}");
 }

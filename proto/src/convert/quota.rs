@@ -216,10 +216,14 @@ mod tests {
                 limits: Limits::parse("cpus:2;mem:0").unwrap(),
             },
         );
-        let expected = r#"{"configs":[{"guarantees":{"cpus":{"value":1.0}},"limits":{"cpus":{"value":2.0},"mem":{"value":0.0}},"role":"a"}],"infos":[{"guarantee":[{"name":"cpus","scalar":{"value":1.0},"type":"SCALAR"}],"role":"a"}]}"#;
+        let expected = serde_json::json!({
+            "infos": [{"role": "a", "guarantee": [
+                {"name": "cpus", "type": "SCALAR", "scalar": {"value": 1.0}}]}],
+            "configs": [{"role": "a", "guarantees": {"cpus": {"value": 1.0}},
+                "limits": {"cpus": {"value": 2.0}, "mem": {"value": 0.0}}}]});
         let printed = json::encode(&status(std::iter::once((&role, &quota))));
         let printed: serde_json::Value = serde_json::from_slice(&printed).unwrap();
-        assert_eq!(printed, serde_json::from_str::<serde_json::Value>(expected).unwrap());
+        assert_eq!(printed, expected);
     }
 
     #[test]
