@@ -71,9 +71,13 @@ impl Core {
                 }
                 actions
             }
-            Change::AgentAdded(agent_id, _) | Change::AgentUpdated(agent_id) => {
-                self.agent_changed(state, &agent_id)
-            }
+            Change::AgentAdded(agent_id, _)
+            | Change::AgentUpdated(agent_id)
+            | Change::AgentAway(agent_id)
+            | Change::AgentReturned(agent_id)
+            | Change::AgentUnreachable(agent_id)
+            | Change::AgentUnregistered(agent_id)
+            | Change::AgentGone(agent_id) => self.agent_changed(state, &agent_id),
             Change::FrameworkUpdated(framework_id) => self.framework_updated(state, &framework_id),
             Change::FrameworkRemoved(framework_id) => {
                 self.offers.framework_removed(&framework_id);
@@ -88,6 +92,8 @@ impl Core {
             }
             Change::ClusterFormed(_)
             | Change::LeaderAnnounced(..)
+            | Change::ReservationGone { .. }
+            | Change::VolumeGone { .. }
             | Change::TransactionMoved(..)
             | Change::FrameworkSubscribed(_)
             | Change::FrameworkDisconnected(_)

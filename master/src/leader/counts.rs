@@ -62,7 +62,7 @@ impl Counts {
         match state {
             OperationState::Pending => {}
             OperationState::Finished => counts.finished += 1,
-            OperationState::Failed => counts.failed += 1,
+            OperationState::Failed | OperationState::GoneByOperator => counts.failed += 1,
         }
     }
     pub(super) fn refused(&mut self, name: &'static str) {

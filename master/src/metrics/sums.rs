@@ -93,7 +93,7 @@ impl StateFacts {
                     }
                 }
                 OperationState::Finished => facts.finished += 1,
-                OperationState::Failed => facts.failed += 1,
+                OperationState::Failed | OperationState::GoneByOperator => facts.failed += 1,
             }
         }
         for framework in state.frameworks() {

@@ -17,7 +17,7 @@ use super::keys::{IdempotencyKey, KeyQuota};
 use super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::tasks::TaskName;
 
-pub use self::refusals::{FrameworkRefusal, RegistrationRefusal};
+pub use self::refusals::{ActivationRefusal, FrameworkRefusal, RegistrationRefusal};
 
 /// The state says no. Deterministic, and part of the replicated response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
@@ -222,6 +222,14 @@ pub enum Rejection {
         /// Why.
         refusal: FrameworkRefusal,
     },
+    /// REACTIVATE_AGENT of an agent that cannot be.
+    #[error("agent {agent_id} {refusal}")]
+    Activation {
+        /// The agent.
+        agent_id: AgentId,
+        /// Why.
+        refusal: ActivationRefusal,
+    },
     /// An invariant would have broken; the state stayed as it was.
     #[error("fault at index {index}: {what}")]
     Fault {
@@ -241,6 +249,7 @@ impl Rejection {
             Self::SharesRemain { .. } | Self::VolumesInUse { .. } => true,
             Self::Member { rejection, .. } => rejection.is_retryable(),
             Self::Framework { .. }
+            | Self::Activation { .. }
             | Self::UnknownAgent { .. }
             | Self::Invalid { .. }
             | Self::VolumeExists { .. }
@@ -276,6 +285,7 @@ impl Rejection {
             | Self::DuplicateOperation { .. } => true,
             Self::Member { rejection, .. } => rejection.is_kept_under_key(),
             Self::Framework { .. }
+            | Self::Activation { .. }
             | Self::Invalid { .. }
             | Self::Overloaded { .. }
             | Self::KeyReused { .. }
@@ -302,6 +312,7 @@ impl Rejection {
             | Self::SharesRemain { .. }
             | Self::VolumesInUse { .. }
             | Self::Framework { .. }
+            | Self::Activation { .. }
             | Self::Overloaded { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }

@@ -35,6 +35,7 @@ impl Refused {
             | Rejection::VolumesNotFound { .. }
             | Rejection::VolumesInUse { .. }
             | Rejection::Framework { .. }
+            | Rejection::Activation { .. }
             | Rejection::TransactionSize { .. } => StatusCode::BAD_REQUEST,
             Rejection::Insufficient { .. }
             | Rejection::SharesRemain { .. }
@@ -118,6 +119,7 @@ impl Refused {
             }
             Rejection::Framework { refusal, .. } => refusal.to_string(),
             other @ (Rejection::SharesRemain { .. }
+            | Rejection::Activation { .. }
             | Rejection::Overloaded { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
@@ -200,6 +202,7 @@ fn known_resources(rejection: &Rejection) -> Vec<&Resource> {
         Rejection::VolumesInUse { volumes, .. } => volumes.iter().collect(),
         Rejection::UnknownAgent { .. }
         | Rejection::Framework { .. }
+        | Rejection::Activation { .. }
         | Rejection::Invalid { .. }
         | Rejection::Overloaded { .. }
         | Rejection::Regressed { .. }

@@ -123,6 +123,8 @@ impl Books {
             | Row::Settled { .. }
             | Row::Transaction(_)
             | Row::Key(_)
+            | Row::Gone(_)
+            | Row::GoneHeld { .. }
             | Row::Alarm(_)
             | Row::End { .. } => return Ok(false),
         }

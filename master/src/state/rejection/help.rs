@@ -6,7 +6,7 @@ use resources::id::{AgentId, OperationId};
 use resources::resource::Resource;
 
 use super::super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
-use super::{FrameworkRefusal, RegistrationRefusal, Rejection, TaskName};
+use super::{ActivationRefusal, FrameworkRefusal, RegistrationRefusal, Rejection, TaskName};
 
 impl Rejection {
     /// The agent that it is about, if it is about one.
@@ -24,6 +24,7 @@ impl Rejection {
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
+            | Self::Activation { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => Some(agent_id),
             Self::Framework { .. }
             | Self::DuplicateOperation { .. }
@@ -68,6 +69,7 @@ impl Rejection {
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
+            | Self::Activation { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => format!("agent {agent_id}"),
             Self::Member { position, .. } => format!("operation {position} of the transaction"),
         }
@@ -85,6 +87,7 @@ impl Rejection {
             Self::SharesRemain { .. } => vec!["0 further shares".to_owned()],
             Self::VolumesInUse { .. } => vec!["0 tasks that use it".to_owned()],
             Self::Framework { refusal, .. } => vec![refusal.wanted().to_owned()],
+            Self::Activation { .. } => vec!["a deactivated or drained agent".to_owned()],
             Self::Overloaded { pending, .. } => {
                 vec![format!("{} unconfirmed orders", pending.saturating_add(1))]
             }
@@ -131,6 +134,7 @@ impl Rejection {
             Self::ClusterFormed { cluster_id } => vec![format!("cluster {cluster_id}")],
             Self::NeverGiven { given, .. } => vec![format!("order {given}")],
             Self::Registration(refusal) => refusal.available().into_iter().collect(),
+            Self::Activation { refusal, .. } => vec![format!("an agent that {refusal}")],
             Self::UnknownAgent { .. }
             | Self::Framework { .. }
             | Self::Invalid { .. }
@@ -158,6 +162,7 @@ impl Rejection {
             Self::Overloaded { agent_id, .. }
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
+            | Self::Activation { agent_id, .. }
             | Self::VersionMoved { agent_id, .. } => vec![format!("agent {agent_id}")],
             Self::UnknownAgent { .. }
             | Self::Invalid { .. }
@@ -199,6 +204,7 @@ impl Rejection {
             }
             Self::VolumesInUse { .. } => "End the tasks that use the volume first",
             Self::Framework { refusal, .. } => refusal.hint(),
+            Self::Activation { refusal, .. } => refusal.hint(),
             Self::Insufficient { blocked_by, .. } if !blocked_by.is_empty() => {
                 "Ask for less, or wait for the operations in the way and try again if one fails"
             }
@@ -253,6 +259,15 @@ impl FrameworkRefusal {
     }
 }
 
+impl ActivationRefusal {
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::Active => "Nothing is to be done: the agent is offered",
+            Self::Draining => "Wait until the agent is drained, then reactivate it",
+        }
+    }
+}
+
 impl RegistrationRefusal {
     fn wanted(&self) -> Option<String> {
         match self {
@@ -263,6 +278,7 @@ impl RegistrationRefusal {
             Self::NotDeclarable { resource } => Some(resource.clone()),
             Self::OtherDigest => Some("the digest of the declared resources".to_owned()),
             Self::Incompatible { reason } => Some(reason.clone()),
+            Self::Gone { agent_id } => Some(format!("agent {agent_id}")),
         }
     }
 
@@ -274,7 +290,8 @@ impl RegistrationRefusal {
             Self::NoCluster
             | Self::NotDeclarable { .. }
             | Self::OtherDigest
-            | Self::Incompatible { .. } => None,
+            | Self::Incompatible { .. }
+            | Self::Gone { .. } => None,
         }
     }
 
@@ -293,6 +310,9 @@ impl RegistrationRefusal {
             Self::OtherDigest => "Look at the agent's work directory",
             Self::Incompatible { .. } => {
                 "Declare at least what the reservations and volumes are made of"
+            }
+            Self::Gone { .. } => {
+                "Start the agent with a new work directory; what is in the old one stays there"
             }
         }
     }
