@@ -146,6 +146,9 @@ impl Core {
             Event::CallArrived { call_id, request } => {
                 self.call_arrived(state, (call_id, request), now)
             }
+            Event::AdministrationArrived { call_id, administration } => {
+                vec![self.administration_arrived(call_id, *administration)]
+            }
             Event::WaitArrived { waiter_id, operation_id } => {
                 self.wait_arrived(state, waiter_id, operation_id)
             }

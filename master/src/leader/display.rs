@@ -25,6 +25,7 @@ impl fmt::Display for Action {
                 let mut versions = accepted.versions.iter();
                 versions.try_for_each(|(id, version)| write!(f, " {id} version {version}"))
             }
+            Self::Answer(call_id, Ok(Granted::Nothing)) => write!(f, "answer {call_id} done"),
             Self::Answer(call_id, Err(refusal)) => write!(f, "answer {call_id} {refusal}"),
             Self::AnswerWait(waiter_id, answer) => match &**answer {
                 Ok(record) => write!(f, "answer {waiter_id} {record}"),

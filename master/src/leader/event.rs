@@ -17,7 +17,7 @@ use resources::resource::Resource;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::request::{Granted, NotSettled, ProposeFailure, Refusal, Request};
+use super::request::{Administration, Granted, NotSettled, ProposeFailure, Refusal, Request};
 use super::scheduler::{SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing};
 use crate::state::accept::Accept;
 use crate::state::command::{CommandKind, Effect, Response, SourceAddr};
@@ -156,6 +156,13 @@ pub enum Event {
         call_id: CallId,
         /// The call.
         request: Box<Request>,
+    },
+    /// An operator gave a command.
+    AdministrationArrived {
+        /// Its ticket.
+        call_id: CallId,
+        /// The command.
+        administration: Box<Administration>,
     },
     /// Somebody waits for the end of an operation.
     WaitArrived {

@@ -62,7 +62,8 @@ pub use self::handle::Handle;
 pub(crate) use self::handle::Session;
 pub(crate) use self::outbox::Fenced;
 pub use self::request::{
-    Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, Transaction, TransactionAccepted,
+    Accepted, Administration, Call, NotSettled, ProposeFailure, Refusal, Request, Transaction,
+    TransactionAccepted,
 };
 pub use self::view::{Consistency, Leadership, MasterIdentity, ReadFailure, View};
 

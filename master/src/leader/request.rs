@@ -15,7 +15,7 @@ use resources::id::{AgentId, OperationId, Principal};
 use resources::operation::Operation;
 use thiserror::Error;
 
-use crate::state::command::{IdempotencyKey, SourceAddr};
+use crate::state::command::{CommandKind, IdempotencyKey, SourceAddr};
 use crate::state::dry_run::{Asked, Together};
 use crate::state::rejection::Rejection;
 use crate::state::transactions::TransactionId;
@@ -50,6 +50,18 @@ pub struct Transaction {
     pub if_versions: BTreeMap<AgentId, u64>,
     /// What, in order.
     pub operations: Vec<(AgentId, Operation)>,
+}
+
+/// A command of an operator that passed form and authorisation, and that needs no name of a
+/// leader: what it comes to is the same when it is repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Administration {
+    /// Who asks.
+    pub principal: Option<Principal>,
+    /// From where.
+    pub source: SourceAddr,
+    /// What.
+    pub kind: CommandKind,
 }
 
 /// What a caller asks for.
@@ -89,6 +101,8 @@ pub enum Granted {
     Operation(Accepted),
     /// Several.
     Transaction(TransactionAccepted),
+    /// It is done, and there is nothing to tell.
+    Nothing,
 }
 
 impl Request {
