@@ -18,7 +18,7 @@ use super::options::Options;
 use super::picture::Picture;
 use super::redirect::Standing;
 use super::roles::Roles;
-use super::{App, answers, execute, read, teardown};
+use super::{App, administer, answers, execute, read, teardown};
 use crate::leader::Consistency;
 
 /// What a call of this type needs.
@@ -28,6 +28,8 @@ enum Kind {
     /// An operation on resources.
     Mutating,
     Teardown,
+    /// A command about a whole agent.
+    Agent,
     /// A call of Mesos that this version does not serve.
     Later,
 }
@@ -54,6 +56,7 @@ pub(crate) async fn call(app: &App, incoming: &mut Incoming) -> Result<Response,
             Some(asked) => teardown::call(app, incoming, asked).await,
             None => Err(invalid("Expecting 'teardown' to be present")),
         },
+        Kind::Agent => administer::call(app, incoming, call).await,
         Kind::Later => Err(Failure::NotImplemented(format!(
             "The call {} is not served by this version",
             kind.as_str_name()
@@ -74,7 +77,7 @@ async fn admit(app: &App, incoming: &mut Incoming) -> Result<(), Failure> {
     }
     match decode(incoming).await.map(|(kind, _)| kind_of(kind)) {
         Ok(Kind::Read) if is_stale => Ok(()),
-        Ok(Kind::Mutating | Kind::Teardown) if standing == Standing::Nowhere => {
+        Ok(Kind::Mutating | Kind::Teardown | Kind::Agent) if standing == Standing::Nowhere => {
             execute::admit(app, incoming).await
         }
         Ok(_) | Err(_) => Err(app.not_here(incoming)),
@@ -126,6 +129,10 @@ fn check(kind: Type, call: &Call) -> Result<(), Failure> {
             expect(shrink.is_some(), "shrink_volume")?;
             expect(shrink.is_some_and(|shrink| shrink.agent_id.is_some()), "shrink_volume.agent_id")
         }
+        Type::MarkAgentGone => expect(call.mark_agent_gone.is_some(), "mark_agent_gone"),
+        Type::DrainAgent => expect(call.drain_agent.is_some(), "drain_agent"),
+        Type::DeactivateAgent => expect(call.deactivate_agent.is_some(), "deactivate_agent"),
+        Type::ReactivateAgent => expect(call.reactivate_agent.is_some(), "reactivate_agent"),
         _ => Ok(()),
     }
 }
@@ -145,6 +152,9 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetRoles
         | Type::GetMaster => Kind::Read,
         Type::Teardown => Kind::Teardown,
+        Type::MarkAgentGone | Type::DrainAgent | Type::DeactivateAgent | Type::ReactivateAgent => {
+            Kind::Agent
+        }
         Type::ReserveResources
         | Type::UnreserveResources
         | Type::CreateVolumes
@@ -164,14 +174,10 @@ fn kind_of(kind: Type) -> Kind {
         | Type::UpdateMaintenanceSchedule
         | Type::StartMaintenance
         | Type::StopMaintenance
-        | Type::DrainAgent
-        | Type::DeactivateAgent
-        | Type::ReactivateAgent
         | Type::GetQuota
         | Type::UpdateQuota
         | Type::SetQuota
-        | Type::RemoveQuota
-        | Type::MarkAgentGone => Kind::Later,
+        | Type::RemoveQuota => Kind::Later,
     }
 }
 

@@ -60,6 +60,7 @@ impl Core {
     }
 
     fn changed(&mut self, state: &State, change: Change) -> Vec<Action> {
+        self.counts.followed(&change);
         match change {
             Change::OperationSettled(operation_id, outcome) => {
                 self.settled(state, &operation_id, outcome)

@@ -56,7 +56,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::constraints::offer_constraints;
 use self::core::{Core, Pings, Settings};
-pub use self::counts::{Counts, OfferCounts, OperationCounts};
+pub use self::counts::{AgentCounts, Counts, OfferCounts, OperationCounts};
 pub use self::event::{SessionView, SessionViews};
 pub use self::handle::Handle;
 pub(crate) use self::handle::Session;
