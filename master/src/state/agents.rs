@@ -182,7 +182,11 @@ impl fmt::Display for Agent {
             self.confirmed_seq,
             self.pending.size(),
             self.resource_version
-        )
+        )?;
+        if !self.presence.is_here() {
+            write!(f, " {}", self.presence)?;
+        }
+        if self.activation.is_active() { Ok(()) } else { write!(f, " {}", self.activation) }
     }
 }
 

@@ -10,7 +10,8 @@
 //! transact TX AGENT VERB LIST [by=…] | AGENT VERB LIST …
 //! confirm AGENT UPTO [SEQ!reason …]  diverge AGENT foreign=LIST missing=LIST
 //! ```
-//! Those of frameworks and tasks are in `schedulers.rs`.
+//! Those of the life of agents are in `agents.rs`, those of frameworks and tasks in
+//! `schedulers.rs`.
 //!
 //! Any of them with `as=PRINCIPAL`, `key=KEY`, `if=AGENT:VERSION,…`. `_` in a reason is a blank.
 
@@ -27,7 +28,7 @@ use master::state::command::{Command, CommandKind, IdempotencyKey, SourceAddr};
 use master::state::transactions::{Member, TransactionId};
 
 use super::notation::{amount, list};
-use super::schedulers;
+use super::{agents, schedulers};
 
 /// A line in parts: its words, and what stands behind `name=`.
 pub(crate) struct Line<'a> {
@@ -75,7 +76,9 @@ pub(crate) fn command(text: &str) -> Command {
         kind: match line.words[0] {
             "transact" => transaction(text),
             "accept" => schedulers::accept(text),
-            _ => schedulers::kind(&line).unwrap_or_else(|| kind(&line)),
+            _ => agents::kind(&line)
+                .or_else(|| schedulers::kind(&line))
+                .unwrap_or_else(|| kind(&line)),
         },
     }
 }
