@@ -175,6 +175,7 @@ fn leader_config(config: &Config) -> leader::Config {
         allocator: config.allocator.clone(),
         offer_timeout: config.offer_timeout,
         agent_reregister_timeout: config.agent_reregister_timeout,
+        removal: config.removal,
     }
 }
 

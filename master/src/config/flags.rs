@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::DormantFlags;
+use super::removal::RemovalFlags;
 
 /// The default of `--listen`.
 const LISTEN_DEFAULT: &str = "127.0.0.1:5050";
@@ -99,6 +100,9 @@ pub struct Flags {
     /// Time that agents, and frameworks at least, get to come back after a change of leader
     #[arg(long, value_name = "DURATION", default_value = "10mins", value_parser = duration)]
     pub agent_reregister_timeout: Duration,
+    /// How agents are marked unreachable
+    #[command(flatten)]
+    pub removal: RemovalFlags,
     /// Flags that parse and change nothing yet
     #[command(flatten)]
     pub dormant: DormantFlags,

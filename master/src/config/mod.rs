@@ -7,6 +7,7 @@ mod address;
 mod dormant;
 mod flags;
 mod offers;
+mod removal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,8 +17,8 @@ use resources::id::MasterId;
 use resources::role::{InvalidRole, Role};
 use thiserror::Error;
 
-use crate::allocator;
 use crate::auth::{Acls, Authenticator, Authorizer, Credentials, Required};
+use crate::{allocator, leader};
 
 pub use address::{Address, InvalidAddress};
 pub use dormant::DormantFlags;
@@ -73,6 +74,8 @@ pub struct Config {
     pub offer_timeout: Option<Duration>,
     /// Least time that agents and frameworks get to come back to a new leader.
     pub agent_reregister_timeout: Duration,
+    /// How agents are marked unreachable.
+    pub removal: leader::Removal,
     /// Every flag with its value in Mesos' spelling, for `/flags` and `/state`.
     pub flags: BTreeMap<String, String>,
     /// Flags that the user gave and that change nothing yet.
@@ -219,6 +222,7 @@ impl Flags {
             allocator: self.allocator()?,
             offer_timeout: self.offer_timeout,
             agent_reregister_timeout: self.agent_reregister_timeout,
+            removal: self.removal.removal(),
             work_dir: self.work_dir,
             heartbeat: self.heartbeat_interval,
             election_timeout: self.election_timeout,
@@ -326,6 +330,9 @@ impl Flags {
         put("max_agent_ping_timeouts", self.max_agent_ping_timeouts.to_string());
         for (name, value) in self.offer_values() {
             put(&name, value);
+        }
+        for (name, value) in self.removal.values() {
+            put(name, value);
         }
         for (name, value) in [
             ("peers", &self.peers),

@@ -69,6 +69,12 @@ pub enum Origin {
     Accept(AskId),
     /// Frameworks whose streams ended.
     Departures,
+    /// Agents that were silent for some time.
+    Absences,
+    /// Whether an agent is there, or has anything left to run.
+    Presence(AgentId),
+    /// An agent that leaves.
+    Farewell(SessionId),
     /// A framework that was away for too long.
     Removal(FrameworkId),
     /// Nobody: announcements are made again by the next leader.
@@ -131,8 +137,8 @@ pub enum Proposal {
     },
     /// Something that an operator must look at.
     RaiseAlarm {
-        /// Whom it is about.
-        agent_id: AgentId,
+        /// Whom it is about, if it is one agent.
+        agent_id: Option<AgentId>,
         /// What was seen.
         text: String,
     },

@@ -4,12 +4,13 @@
 //!
 //! Reading order: `view.rs` and `handle.rs` (what the edges hold); then the pure part: `event.rs`,
 //! `request.rs` and `scheduler.rs` (the vocabulary), `core.rs`, `decided.rs`, `applied.rs`,
-//! `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`, `answers.rs`, and what they
-//! keep: `sessions.rs`, `frameworks.rs`, `offers.rs`, `tasks.rs`, `feedback.rs`, `counts.rs`;
+//! `agents.rs`, `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`, `answers.rs`, and what they
+//! keep: `sessions.rs`, `liveness.rs`, `frameworks.rs`, `offers.rs`, `tasks.rs`, `feedback.rs`, `counts.rs`;
 //! `messages.rs`, `constraints.rs`, `display.rs`; then the shell: `intake.rs`, `office.rs`,
 //! `propose.rs` (times, ids, batches), `outbox.rs`, `streams.rs`, `waiting.rs`.
 
 mod accepting;
+mod agents;
 mod answers;
 mod applied;
 mod calls;
@@ -23,6 +24,7 @@ mod feedback;
 mod frameworks;
 mod handle;
 mod intake;
+mod liveness;
 mod messages;
 mod offers;
 mod office;
@@ -56,6 +58,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::constraints::offer_constraints;
 use self::core::{Core, Pings, Settings};
+pub use self::core::{Rate, Removal, Share};
 pub use self::counts::{AgentCounts, Counts, OfferCounts, OperationCounts};
 pub use self::event::{SessionView, SessionViews};
 pub use self::handle::Handle;
@@ -102,9 +105,11 @@ pub struct Config {
     pub allocator: allocator::Settings,
     /// `--offer-timeout`: age at which an unused offer is taken back.
     pub offer_timeout: Option<Duration>,
-    /// `--agent-reregister-timeout`: least time that frameworks, too, get to come back to a new
-    /// leader.
+    /// `--agent-reregister-timeout`: time that agents, and at least frameworks, get to come back
+    /// to a new leader.
     pub agent_reregister_timeout: Duration,
+    /// `--recovery-agent-removal-limit`, `--agent-removal-rate-limit`.
+    pub removal: Removal,
 }
 
 /// The event loop.
@@ -355,6 +360,7 @@ fn settings(config: &Config) -> Settings {
         allocator: config.allocator.clone(),
         offer_timeout: config.offer_timeout,
         agent_reregister_timeout: config.agent_reregister_timeout,
+        removal: config.removal,
     }
 }
 

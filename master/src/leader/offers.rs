@@ -94,8 +94,8 @@ impl Offers {
     pub(super) fn take_office(&mut self, state: &State, term: Term, now: Timestamp) {
         self.forget();
         self.term = term;
-        self.allocator.recover(state.agents_len(), now);
-        self.untold = state.agents().map(|agent| agent.id.clone()).collect();
+        self.untold = state.counted_agents().map(|agent| agent.id.clone()).collect();
+        self.allocator.recover(self.untold.len(), now);
         for framework in state.frameworks() {
             self.framework_changed(framework, &framework.suppressed);
         }

@@ -1,6 +1,7 @@
 //! Agents' sessions under this leader: who is live, which orders each was sent, what each
 //! reported since the last batch, when each was pinged. Soft: all of it ends with the term.
-//! Must not know queues or sockets. Next: `sessions/registering.rs`, `sessions/turns.rs`.
+//! Must not know queues or sockets. Next: `sessions/reports.rs`,
+//! `sessions/registering.rs`, `sessions/turns.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -10,6 +11,7 @@
 )]
 
 mod registering;
+mod reports;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +23,7 @@ use resources::opaque::Opaque;
 use resources::task::{ExecutorName, StatusUpdate};
 use resources::time::Timestamp;
 
+use self::reports::Report;
 use self::turns::{Turn, TurnedAway};
 use super::event::{Action, Origin, Proposal, SessionId, SessionView, SessionViews};
 use super::messages::in_messages;
@@ -108,27 +111,6 @@ struct Live {
     missed: u32,
     /// The last ping before which nothing was missing.
     heard_at: Timestamp,
-}
-
-/// What an agent reported and the state does not hold yet. Kept until it does: a proposal may
-/// get lost, and a silent agent reports nothing twice.
-#[derive(Debug, Default)]
-struct Report {
-    upto: Seq,
-    exceptions: BTreeMap<Seq, String>,
-    stage: ReportStage,
-}
-
-/// How far a report has come.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum ReportStage {
-    /// To be proposed with the next batch.
-    #[default]
-    Waiting,
-    /// Proposed, and not decided.
-    Proposed,
-    /// Not decided: to be proposed again after the next tick.
-    Lost,
 }
 
 impl Sessions {
@@ -283,65 +265,6 @@ impl Sessions {
                 proposal.map(|p| Action::Propose(Origin::Nobody, p)).into_iter().collect()
             }
         })
-    }
-
-    /// Whether something that an agent reported is not in the log yet.
-    pub(super) fn is_reporting(&self, agent_id: &AgentId) -> bool {
-        self.reports.contains_key(agent_id)
-    }
-
-    fn report(&mut self, agent_id: AgentId, upto: Seq, exceptions: BTreeMap<Seq, String>) {
-        let report = self.reports.entry(agent_id).or_default();
-        report.upto = report.upto.max(upto);
-        report.exceptions.extend(exceptions);
-        report.stage = ReportStage::Waiting;
-    }
-
-    /// One command for each agent that reported since the last batch.
-    pub(super) fn flush_reports(&mut self) -> Vec<Action> {
-        let waiting = self.reports.iter_mut().filter(|(_, r)| r.stage == ReportStage::Waiting);
-        let proposals = waiting.map(|(agent_id, report)| {
-            report.stage = ReportStage::Proposed;
-            let (agent_id, exceptions) = (agent_id.clone(), report.exceptions.clone());
-            let origin = Origin::Report(agent_id.clone());
-            Action::Propose(origin, Proposal::Confirm { agent_id, upto: report.upto, exceptions })
-        });
-        proposals.collect()
-    }
-
-    /// A report was decided by the log. What came in since stays; what the state holds, or can
-    /// never take, goes.
-    pub(super) fn report_decided(
-        &mut self,
-        state: &State,
-        agent_id: &AgentId,
-        response: &Response,
-    ) {
-        let Some(report) = self.reports.get_mut(agent_id) else { return };
-        let confirmed = state.agent(agent_id).map(|agent| agent.confirmed_seq);
-        let is_refused = matches!(response, Response::Rejected(_));
-        match confirmed.filter(|confirmed| report.upto > *confirmed && !is_refused) {
-            Some(confirmed) => report.exceptions.retain(|seq, _| *seq > confirmed),
-            None if report.stage == ReportStage::Waiting && is_refused => {}
-            None => {
-                self.reports.remove(agent_id);
-            }
-        }
-    }
-
-    /// A report's proposal was lost. Nobody else knows of it.
-    pub(super) fn report_undecided(&mut self, agent_id: &AgentId) {
-        if let Some(report) = self.reports.get_mut(agent_id)
-            && report.stage == ReportStage::Proposed
-        {
-            report.stage = ReportStage::Lost;
-        }
-    }
-
-    /// Time has passed: lost reports are proposed again.
-    pub(super) fn retry_reports(&mut self) {
-        let lost = self.reports.values_mut().filter(|r| r.stage == ReportStage::Lost);
-        lost.for_each(|report| report.stage = ReportStage::Waiting);
     }
 
     /// Orders of one applied entry, by agent, ascending.

@@ -68,6 +68,7 @@ impl Master {
             allocator: allocator::Settings::default(),
             offer_timeout: None,
             agent_reregister_timeout: Duration::from_secs(600),
+            removal: Removal::default(),
         };
         let handle = Leader::start(node.clone(), config);
         Self { node, handle }

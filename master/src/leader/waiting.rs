@@ -118,6 +118,9 @@ impl Waiting {
             | Origin::Report(_)
             | Origin::Tasks(_)
             | Origin::Departures
+            | Origin::Absences
+            | Origin::Presence(_)
+            | Origin::Farewell(_)
             | Origin::Removal(_)
             | Origin::Nobody => {}
         }

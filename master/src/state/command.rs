@@ -255,8 +255,9 @@ pub enum CommandKind {
     },
     /// Keep an alarm that was noticed outside of `apply`.
     RaiseAlarm {
-        /// Whom it is about.
-        agent_id: AgentId,
+        /// Whom it is about, if it is one agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_id: Option<AgentId>,
         /// What was seen.
         text: String,
     },

@@ -316,7 +316,11 @@ impl State {
             }
             CommandKind::CompleteDrain { agent_id } => Ok(self.complete_drain(now, agent_id)),
             CommandKind::RaiseAlarm { agent_id, text } => {
-                let effects = self.raise_alarm(now.index, format!("{agent_id}: {text}"));
+                let text = match agent_id {
+                    Some(agent_id) => format!("{agent_id}: {text}"),
+                    None => text.clone(),
+                };
+                let effects = self.raise_alarm(now.index, text);
                 Ok((Response::Done, effects))
             }
         }

@@ -56,7 +56,10 @@ impl fmt::Display for CommandKind {
                 if *mark_gone { f.write_str(" then gone") } else { Ok(()) }
             }
             Self::CompleteDrain { agent_id } => write!(f, "complete-drain {agent_id}"),
-            Self::RaiseAlarm { agent_id, text } => write!(f, "raise-alarm {agent_id}: {text}"),
+            Self::RaiseAlarm { agent_id: Some(agent_id), text } => {
+                write!(f, "raise-alarm {agent_id}: {text}")
+            }
+            Self::RaiseAlarm { agent_id: None, text } => write!(f, "raise-alarm {text}"),
             Self::Subscribe { framework_id, subscription } => {
                 write!(f, "subscribe '{}'", subscription.info.name)?;
                 framework_id.as_ref().map_or(Ok(()), |id| write!(f, " as {id}"))
