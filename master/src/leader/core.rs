@@ -204,7 +204,7 @@ impl Core {
         let mut actions = self.lose_office();
         self.offers.take_office(state, office.term, office.clock);
         self.frameworks.inherit(state);
-        self.liveness.take_office(state, office.clock);
+        self.liveness.take_office(office.clock);
         self.office = Some(office);
         if state.cluster_id().is_none() {
             actions.push(Action::Propose(Origin::Nobody, Proposal::FormCluster));
@@ -236,6 +236,7 @@ impl Core {
     /// Nobody must take orders or offers for granted from a leader that may be deposed.
     fn quorum_lost(&mut self) -> Vec<Action> {
         let mut actions = self.sessions.close_all();
+        self.liveness.quorum_lost();
         let connected: Vec<FrameworkId> = self.frameworks.connected().cloned().collect();
         actions.extend(self.frameworks.end_all());
         for framework_id in connected {
@@ -262,7 +263,8 @@ impl Core {
         self.sessions.retry_reports();
         self.tasks.retry();
         let mut actions = self.sessions.ping(now);
-        actions.extend(self.liveness.tick(state, now));
+        let sessions = &self.sessions;
+        actions.extend(self.liveness.tick(state, |id| sessions.is_live(id), now));
         actions.extend(self.frameworks.beat(now));
         actions.extend(self.frameworks.tick(state, now));
         let expired = self.offers.expired(now);

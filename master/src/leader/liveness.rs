@@ -40,18 +40,21 @@ const PROPOSED_MAX: usize = 512;
 pub(super) struct Liveness {
     pings: Pings,
     reregister_timeout: Duration,
-    elected_at: Timestamp,
+    /// When this leader began to wait for agents.
+    began_at: Timestamp,
+    /// Whether it still has to look for those that have not come back to it.
+    is_to_sweep: bool,
+    /// Whether it had no quorum: agents could not come.
+    is_lame: bool,
+    /// Agents that have had a session since it began.
+    seen: BTreeSet<AgentId>,
     /// Here, says the log, and without a session; by the beginning of that.
     silent: Timers,
-    /// Those of them which have had no session under this leader.
-    inherited: BTreeSet<AgentId>,
     /// Away, and without a session; by the time at which they are unreachable.
     away: Timers,
     /// Away, says the log, and there all the same.
     astray: BTreeSet<AgentId>,
     draining: BTreeSet<AgentId>,
-    /// Agents whose resources are part of the cluster.
-    counted: BTreeSet<AgentId>,
     guard: Guard,
     /// Departures are proposed and not decided.
     is_departing: bool,
@@ -64,29 +67,38 @@ impl Liveness {
         Self {
             pings,
             reregister_timeout,
-            elected_at: Timestamp::default(),
+            began_at: Timestamp::default(),
+            is_to_sweep: false,
+            is_lame: false,
+            seen: BTreeSet::new(),
             silent: Timers::default(),
-            inherited: BTreeSet::new(),
             away: Timers::default(),
             astray: BTreeSet::new(),
             draining: BTreeSet::new(),
-            counted: BTreeSet::new(),
             guard: Guard::new(removal, pings.interval),
             is_departing: false,
             proposed: BTreeSet::new(),
         }
     }
 
-    /// A term begins: nobody has come back to it yet, and all of them get the time for it.
-    pub(super) fn take_office(&mut self, state: &State, now: Timestamp) {
+    /// A term begins: nobody has come back to it yet, and all of them get the time for it. Who
+    /// has not is looked for once the first of them may be missed.
+    pub(super) fn take_office(&mut self, now: Timestamp) {
         *self = Self::new(self.pings, self.guard.removal(), self.reregister_timeout);
-        self.elected_at = now;
-        for agent in state.agents() {
-            if agent.presence.is_here() {
-                self.inherited.insert(agent.id.clone());
-            }
-            self.follow(Some(agent), &agent.id, Session::None { since: now });
-        }
+        self.began_at = now;
+        self.is_to_sweep = true;
+    }
+
+    /// This leader has no quorum: whoever is silent meanwhile is not to blame.
+    pub(super) fn quorum_lost(&mut self) {
+        self.is_lame = true;
+    }
+
+    /// It has one again, and begins anew.
+    fn begin_anew(&mut self, now: Timestamp) {
+        let (is_departing, proposed) = (self.is_departing, std::mem::take(&mut self.proposed));
+        self.take_office(now);
+        (self.is_departing, self.proposed) = (is_departing, proposed);
     }
 
     /// An agent is another in the state, or its session came or went.
@@ -94,16 +106,19 @@ impl Liveness {
         let presence = agent.map(|agent| agent.presence);
         let is_live = session == Session::Live;
         match (session, presence.is_some_and(|presence| presence.is_here())) {
-            (Session::None { since }, true) => self.silent.begin(agent_id, since),
+            (Session::None { since }, true) => {
+                let is_seen = self.seen.contains(agent_id);
+                self.silent.begin(agent_id, if is_seen { since } else { self.began_at });
+            }
             (Session::None { .. } | Session::Live, _) => self.silent.end(agent_id),
         }
-        if is_live {
-            self.inherited.remove(agent_id);
+        if is_live && !self.seen.contains(agent_id) {
+            self.seen.insert(agent_id.clone());
         }
         let away = presence.and_then(|presence| presence.away());
         match away.filter(|_| !is_live) {
             Some(away) => {
-                let least = self.elected_at + self.pings.interval;
+                let least = self.began_at + self.pings.interval;
                 self.away.begin(agent_id, away.deadline.max(least));
             }
             None => self.away.end(agent_id),
@@ -112,7 +127,6 @@ impl Liveness {
         let is_draining =
             agent.is_some_and(|agent| matches!(agent.activation, Activation::Draining(_)));
         set(&mut self.draining, agent_id, is_draining);
-        set(&mut self.counted, agent_id, agent.is_some_and(Agent::is_counted));
     }
 
     /// Departures were decided, or not: who is still silent is found at the next tick.
@@ -130,13 +144,35 @@ impl Liveness {
         }
     }
 
-    /// Time has passed.
-    pub(super) fn tick(&mut self, state: &State, now: Timestamp) -> Vec<Action> {
+    /// Time has passed, and there is a quorum.
+    pub(super) fn tick(
+        &mut self,
+        state: &State,
+        is_live: impl Fn(&AgentId) -> bool,
+        now: Timestamp,
+    ) -> Vec<Action> {
+        if std::mem::take(&mut self.is_lame) {
+            self.begin_anew(now);
+        }
+        if self.is_to_sweep && now.since(self.began_at) >= self.pings.interval {
+            self.is_to_sweep = false;
+            self.sweep(state, is_live);
+        }
         let mut actions: Vec<Action> = self.departures(now).into_iter().collect();
         actions.extend(self.returns(state));
         actions.extend(self.removals(state, now));
         actions.extend(self.drained(state));
         actions
+    }
+
+    /// Agents that have not come back since this leader began.
+    fn sweep(&mut self, state: &State, is_live: impl Fn(&AgentId) -> bool) {
+        let since = self.began_at;
+        for agent in state.counted_agents() {
+            if !is_live(&agent.id) {
+                self.follow(Some(agent), &agent.id, Session::None { since });
+            }
+        }
     }
 
     /// Agents that have been silent for a whole ping timeout.
@@ -148,10 +184,10 @@ impl Liveness {
         let silent = self.silent.iter().take_while(|(since, _)| now.since(*since) >= waited);
         let silent = silent.take(DEPARTURES_PER_COMMAND_MAX);
         let deadlines = silent.map(|(since, agent_id)| {
-            let deadline = if self.inherited.contains(agent_id) {
-                self.elected_at + self.reregister_timeout
-            } else {
+            let deadline = if self.seen.contains(agent_id) {
                 since + self.pings.timeout()
+            } else {
+                self.began_at + self.reregister_timeout
             };
             (agent_id.clone(), deadline)
         });
@@ -179,7 +215,9 @@ impl Liveness {
         let lost = self.away.iter().take_while(|(deadline, _)| *deadline <= soon);
         let (marked, losses): (Vec<_>, Vec<_>) =
             lost.partition(|(_, id)| self.proposed.contains(*id));
-        let left = self.counted.len().saturating_sub(marked.len());
+        let is_limited = !losses.is_empty() && self.guard.is_limited();
+        let counted = if is_limited { state.counted_agents().count() } else { 0 };
+        let left = counted.saturating_sub(marked.len());
         let (mut room, alarm) = match self.guard.judge(now, losses.len(), left) {
             Verdict::Mark { at_most } => (at_most, None),
             Verdict::Hold { alarm } => (0, alarm),

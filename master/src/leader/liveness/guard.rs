@@ -71,6 +71,11 @@ impl Guard {
         self.removal
     }
 
+    /// Whether it ever holds: only then has it to be told how many agents there are.
+    pub(super) fn is_limited(&self) -> bool {
+        self.removal.limit != Share::ALL
+    }
+
     /// With so many losses within the next span, of so many agents that are counted.
     pub(super) fn judge(&mut self, now: Timestamp, losses: usize, counted: usize) -> Verdict {
         let Removal { limit, rate } = self.removal;
@@ -84,7 +89,7 @@ impl Guard {
         };
         let lost = losses + within(self.span);
         let all = counted + within(self.span);
-        if losses > 0 && limit.is_exceeded(lost, all) {
+        if losses > 0 && self.is_limited() && limit.is_exceeded(lost, all) {
             let is_news = !std::mem::replace(&mut self.is_holding, true);
             let alarm = is_news.then(|| {
                 format!(

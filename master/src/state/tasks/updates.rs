@@ -24,7 +24,10 @@ impl State {
         updates: &[StatusUpdate],
         exited: &[ExecutorExit],
     ) -> Result<(Response, Vec<Effect>), Rejection> {
-        self.known_agent(agent_id)?;
+        if !self.known_agent(agent_id)?.is_counted() {
+            // It says all of it again when it is back.
+            return Err(Rejection::UnknownAgent { agent_id: agent_id.clone() });
+        }
         let mut effects = Vec::new();
         for update in updates {
             effects.extend(self.update_task(agent_id, update));
