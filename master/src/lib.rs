@@ -188,6 +188,7 @@ fn leader_config(config: &Config) -> leader::Config {
         offer_timeout: config.offer_timeout,
         agent_reregister_timeout: config.agent_reregister_timeout,
         weights: config.weights.clone(),
+        removal: config.removal,
     }
 }
 

@@ -1,26 +1,42 @@
-//! `holdfast agent list|inspect`, and how an agent is named on the command line.
+//! `holdfast agent list|inspect`, and how an agent is named on the command line. Next:
+//! `agent/commands.rs`.
+
+mod commands;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::output::{Listing, Output, print_json};
+use super::output::{Listing, Output, print_json, text};
 use super::{resource, table};
 use crate::exit::Failure;
 
 /// Words after `agent` that ask for agents rather than run one.
-pub(super) const WORDS: [&str; 2] = ["list", "inspect"];
+pub(super) const WORDS: [&str; 6] =
+    ["list", "inspect", "drain", "deactivate", "reactivate", "gone"];
 
 /// The commands of this noun.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// List the agents
-    List,
+    List {
+        /// Those that were given up, instead
+        #[arg(long)]
+        gone: bool,
+    },
     /// Show one agent with its resources
     Inspect {
         /// Id of the agent, the end of it, or its host name
         agent: String,
     },
+    /// Deactivate an agent and end its tasks; its reservations and volumes stay
+    Drain(commands::Drain),
+    /// Offer nothing of an agent any longer; its tasks go on
+    Deactivate(commands::Change),
+    /// Offer an agent again that was deactivated or drained
+    Reactivate(commands::Change),
+    /// Give up an agent for ever, with its tasks, reservations and volumes
+    Gone(commands::Gone),
 }
 
 /// Runs one.
@@ -29,10 +45,65 @@ pub(super) async fn run(
     output: Output,
     command: Command,
 ) -> Result<(), Failure> {
-    let slaves = all(client).await?;
     match command {
-        Command::List => list(&slaves)?.print(output),
-        Command::Inspect { agent } => inspect(find(&slaves, &agent)?, output),
+        Command::List { gone: true } => {
+            let gone = client.get("/api/v1/agents?gone=true").await?;
+            list_gone(&gone).print(output)
+        }
+        Command::List { gone: false } => list(&in_full(client).await?)?.print(output),
+        Command::Inspect { agent } => inspect(find(&in_full(client).await?, &agent)?, output),
+        Command::Drain(drain) => commands::drain(client, output, drain).await,
+        Command::Deactivate(change) => commands::deactivate(client, output, change).await,
+        Command::Reactivate(change) => commands::reactivate(client, output, change).await,
+        Command::Gone(gone) => commands::gone(client, output, gone).await,
+    }
+}
+
+/// Every agent on record, there or not, as the masters keep account of it.
+async fn standings(client: &mut Client) -> Result<Vec<Value>, Failure> {
+    let answer = client.get("/api/v1/agents").await?;
+    Ok(answer.as_array().cloned().unwrap_or_default())
+}
+
+/// Every agent on record, with all that is known of it.
+async fn in_full(client: &mut Client) -> Result<Vec<Value>, Failure> {
+    let mut agents = all(client).await?;
+    for standing in standings(client).await? {
+        let known = agents.iter().position(|agent| agent["id"] == standing["id"]);
+        let place = known.unwrap_or_else(|| {
+            let pid = format!("slave(1)@{}", text(&standing["address"]));
+            let (id, hostname) = (&standing["id"], &standing["hostname"]);
+            agents.push(json!({"id": id, "hostname": hostname, "pid": pid}));
+            agents.len() - 1
+        });
+        for key in STANDING {
+            agents[place][key] = standing[key].clone();
+        }
+        agents[place]["state"] = json!(state(&standing));
+    }
+    Ok(agents)
+}
+
+/// What is told of an agent beside its resources.
+const STANDING: [&str; 6] =
+    ["presence", "unreachable_in", "absent_since", "activation", "drain", "status"];
+
+/// In one word or two: whether it is to be used, and whether it is there.
+fn state(standing: &Value) -> String {
+    let there = match standing["presence"].as_str() {
+        Some("UNREACHABLE") => Some("unreachable"),
+        Some("UNREGISTERED") => Some("unregistered"),
+        Some("HERE") if standing["connected"] == true => None,
+        _ => Some("away"),
+    };
+    let used = match standing["activation"].as_str() {
+        Some(used) if used != "ACTIVE" => Some(used.to_lowercase()),
+        _ => None,
+    };
+    match (used, there) {
+        (Some(used), Some(there)) => format!("{used}, {there}"),
+        (Some(used), None) => used,
+        (None, there) => there.unwrap_or("active").to_owned(),
     }
 }
 
@@ -119,20 +190,69 @@ fn inspect(agent: &Value, output: Output) -> Result<(), Failure> {
     let mut facts = vec![
         ["id".to_owned(), id(agent)?.to_owned()],
         ["state".to_owned(), agent["state"].as_str().unwrap_or_default().to_owned()],
+    ];
+    facts.extend(absence(agent));
+    facts.extend([
         ["address".to_owned(), address(agent).to_owned()],
         ["host".to_owned(), agent["hostname"].as_str().unwrap_or_default().to_owned()],
         ["total".to_owned(), resource::summary(&agent["resources"])],
         ["unreserved".to_owned(), resource::summary(&agent["unreserved_resources"])],
-    ];
+    ]);
     for held in resource::reserved(agent)? {
         facts.push([format!("reserved for {}", held.role), held.text]);
     }
     super::print(&table::render(&["", ""], &facts).replacen('\n', "", 1).replacen("-  -", "", 1))
 }
 
+/// How long an agent is waited for, or since when it is not; and how it is drained.
+fn absence(agent: &Value) -> Vec<[String; 2]> {
+    let mut facts = Vec::new();
+    if let Some(seconds) = agent["unreachable_in"].as_f64() {
+        facts.push(["unreachable".to_owned(), format!("in {seconds:.0} s, unless it comes back")]);
+    }
+    if let Some(since) = agent["absent_since"].as_f64() {
+        facts.push(["absent since".to_owned(), format!("{since:.0} (Unix time)")]);
+    }
+    let drain = &agent["drain"];
+    if drain.is_object() {
+        let grace = drain["max_grace_secs"].as_f64();
+        let grace = grace.map_or("as each task asks".to_owned(), |secs| format!("{secs} s"));
+        let then = if drain["mark_gone"] == true { ", then gone" } else { "" };
+        facts.push(["drain".to_owned(), format!("grace {grace}{then}")]);
+    }
+    facts
+}
+
+fn list_gone(gone: &Value) -> Listing {
+    let rows = gone.as_array().into_iter().flatten().map(|agent| {
+        let held = agent["held"].as_array().map_or(0, Vec::len);
+        let keys = ["id", "hostname", "address", "absent_since", "checkpoint_id"];
+        let mut row: Vec<String> = keys.iter().map(|key| text(&agent[*key])).collect();
+        row.insert(4, held.to_string());
+        row
+    });
+    let headers = ["ID", "HOST", "ADDRESS", "SINCE", "HELD", "CHECKPOINT"];
+    Listing { headers: headers.to_vec(), narrow: 5, rows: rows.collect(), json: gone.clone() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_in_words() {
+        let of = |presence: &str, connected: bool, activation: &str| {
+            let connected = json!(connected);
+            state(&json!({
+                "presence": presence, "connected": connected, "activation": activation}))
+        };
+        assert_eq!(of("HERE", true, "ACTIVE"), "active");
+        assert_eq!(of("HERE", false, "ACTIVE"), "away");
+        assert_eq!(of("AWAY", false, "DRAINING"), "draining, away");
+        assert_eq!(of("UNREACHABLE", false, "ACTIVE"), "unreachable");
+        assert_eq!(of("UNREGISTERED", false, "DRAINED"), "drained, unregistered");
+        assert_eq!(of("HERE", true, "DEACTIVATED"), "deactivated");
+    }
 
     #[test]
     fn names_of_agents() {

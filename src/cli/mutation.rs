@@ -66,7 +66,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses an idempotency key: what fits into a header, in the bounds of the masters.
-fn key(text: &str) -> Result<String, String> {
+pub(super) fn key(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     match is_plain && text.trim() == text && (1..=128).contains(&text.len()) {
         true => Ok(text.to_owned()),
@@ -148,7 +148,7 @@ impl Mutation {
 }
 
 /// What would change by agent, or the checks that fail; a failure when there are any.
-fn show_dry_run(answer: &Value, output: Output) -> Result<(), Failure> {
+pub(super) fn show_dry_run(answer: &Value, output: Output) -> Result<(), Failure> {
     if output == Output::Json {
         print_json(answer)?;
     } else {

@@ -66,10 +66,6 @@ dormant! {
         peer_tls_key: file;
         /// Authority of the peers' certificates
         peer_tls_ca: file;
-        /// Most agents that may be marked unreachable in a time, as n/duration
-        agent_removal_rate_limit: text;
-        /// Share of the agents that may be marked unreachable after a change of leader
-        recovery_agent_removal_limit: percentage = "100%";
         /// Time between sweeps of unreachable and gone agents
         registry_gc_interval: duration_value = "15mins";
         /// Age at which an unreachable agent is forgotten
@@ -133,14 +129,6 @@ fn number(value: &str) -> Result<String, String> {
     match value.parse::<u64>() {
         Ok(_) => Ok(value.to_owned()),
         Err(_) => Err("expected a whole number".to_owned()),
-    }
-}
-
-fn percentage(value: &str) -> Result<String, String> {
-    let number = value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-    match number {
-        Some(number) if (0.0..=100.0).contains(&number) => Ok(value.to_owned()),
-        _ => Err("expected a percentage such as 80%".to_owned()),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::DormantFlags;
+use super::removal::RemovalFlags;
 
 /// The default of `--listen`.
 const LISTEN_DEFAULT: &str = "127.0.0.1:5050";
@@ -111,6 +112,9 @@ pub struct Flags {
     /// Weights of roles for a cluster that was never given any, deprecated in Mesos
     #[arg(long, value_name = "ROLE=WEIGHT,…")]
     pub weights: Option<String>,
+    /// How agents are marked unreachable
+    #[command(flatten)]
+    pub removal: RemovalFlags,
     /// Flags that parse and change nothing yet
     #[command(flatten)]
     pub dormant: DormantFlags,

@@ -9,6 +9,7 @@ mod flags;
 mod join;
 mod members;
 mod offers;
+mod removal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,8 +20,8 @@ use resources::role::{InvalidRole, Role};
 use resources::weight::Weight;
 use thiserror::Error;
 
-use crate::allocator;
 use crate::auth::{Acls, Authenticator, Authorizer, Credentials, Required};
+use crate::{allocator, leader};
 
 pub use address::{Address, InvalidAddress};
 pub use dormant::DormantFlags;
@@ -84,6 +85,8 @@ pub struct Config {
     pub offer_timeout: Option<Duration>,
     /// Least time that agents and frameworks get to come back to a new leader.
     pub agent_reregister_timeout: Duration,
+    /// How agents are marked unreachable.
+    pub removal: leader::Removal,
     /// Every flag with its value in Mesos' spelling, for `/flags` and `/state`.
     pub flags: BTreeMap<String, String>,
     /// Flags that the user gave and that change nothing yet.
@@ -249,6 +252,7 @@ impl Flags {
             allocator: self.allocator()?,
             offer_timeout: self.offer_timeout,
             agent_reregister_timeout: self.agent_reregister_timeout,
+            removal: self.removal.removal(),
             work_dir: self.work_dir,
             heartbeat: self.heartbeat_interval,
             election_timeout: self.election_timeout,
@@ -360,6 +364,9 @@ impl Flags {
         if let Some(join) = self.join.as_deref().and_then(|text| text.parse::<Join>().ok()) {
             // Without its secret.
             put("join", join.to_string());
+        }
+        for (name, value) in self.removal.values() {
+            put(name, value);
         }
         for (name, value) in [
             ("peers", &self.peers),

@@ -3,14 +3,17 @@
 
 use axum::response::Response;
 use resources::form::ResourceForm;
+use resources::id::AgentId;
 use resources::resource::Resource;
 use serde::Serialize;
 
 use super::error::{Failure, Refused, Report};
 use super::incoming::Incoming;
-use super::{App, read, shapes};
+use super::{App, administer, read, shapes};
 use crate::auth::Viewer;
 use crate::leader::{ReadFailure, Request};
+use crate::state::State;
+use crate::state::command::CommandKind;
 use crate::state::dry_run::{AgentChange, FailedCheck};
 
 /// The body of the answer. Exactly one of its lists is empty, or both when nothing would change.
@@ -30,6 +33,15 @@ struct Change {
     resource_version: u64,
     removed: Vec<ResourceForm>,
     added: Vec<ResourceForm>,
+}
+
+/// What would become of an agent as a whole.
+#[derive(Serialize)]
+struct CommandAnswer {
+    #[serde(flatten)]
+    answer: Answer,
+    /// Tasks that would end.
+    tasks: usize,
 }
 
 /// A check that fails, as the error that the real call could get.
@@ -64,6 +76,30 @@ pub(super) async fn answer(
     read::json(incoming, &answer)
 }
 
+/// What would come of a command about one agent.
+pub(super) fn command(
+    app: &App,
+    incoming: &Incoming,
+    state: &State,
+    (agent_id, kind): (&AgentId, &CommandKind),
+) -> Result<Response, Failure> {
+    let viewer = app.viewer(incoming);
+    let (changes, failing) = match state.dry_run_command(agent_id, kind) {
+        Ok(changes) => (changes.iter().map(|change| Change::of(change, &viewer)).collect(), None),
+        Err(rejection) => {
+            let refused = Failure::Refused(Box::new(Refused::new(rejection, &viewer)));
+            (Vec::new(), Some(administer::as_mesos(kind, refused)))
+        }
+    };
+    let ends_tasks = matches!(kind, CommandKind::MarkGone { .. } | CommandKind::Drain { .. });
+    let agent = state.agent(agent_id).filter(|_| ends_tasks);
+    let failing: Vec<Failing> = failing.iter().map(Failing::from).collect();
+    let would_be_accepted = failing.is_empty();
+    let answer = Answer { dry_run: true, would_be_accepted, changes, failing };
+    let tasks = agent.map_or(0, |agent| agent.tasks.size());
+    read::json(incoming, &CommandAnswer { answer, tasks })
+}
+
 impl Change {
     fn of(change: &AgentChange, viewer: &Viewer<'_>) -> Self {
         let forms = |resources: &[Resource]| {
@@ -86,7 +122,12 @@ impl Failing {
             Request::Operate(_) | Request::Rule(_) => None,
             Request::Transact(_) => failed.position,
         };
-        let failure = Failure::Refused(Box::new(refused));
+        Self::from(&Failure::Refused(Box::new(refused)))
+    }
+}
+
+impl From<&Failure> for Failing {
+    fn from(failure: &Failure) -> Self {
         Self { status: failure.status().as_u16(), report: failure.full_report() }
     }
 }

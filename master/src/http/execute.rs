@@ -164,7 +164,7 @@ async fn settle(
 ) -> Result<(), Failure> {
     match app.handle.settled(operation_id, timeout).await {
         Ok(record) => match record.state {
-            OperationState::Failed => Err(Failure::AgentFailed {
+            OperationState::Failed | OperationState::GoneByOperator => Err(Failure::AgentFailed {
                 operation_id: record.operation_id.clone(),
                 agent_id: record.agent_id.clone(),
                 reason: record.message.clone().unwrap_or_default(),

@@ -15,8 +15,11 @@ use super::read::json;
 use super::shapes;
 use crate::auth::Viewer;
 use crate::leader::{Leadership, View};
+use crate::state::activation::Activation;
 use crate::state::agents::Agent;
+use crate::state::gone::Gone;
 use crate::state::operations::{OperationRecord, name};
+use crate::state::presence::Presence;
 
 /// The body of `/api/v1/server`.
 #[derive(Serialize)]
@@ -91,6 +94,14 @@ struct AgentEntry<'a> {
     version: &'a str,
     status: String,
     connected: bool,
+    presence: &'static str,
+    /// While it is away: in how many seconds it is unreachable.
+    unreachable_in: Option<f64>,
+    /// Wall time since which it is unreachable, or unregistered, or gone.
+    absent_since: Option<f64>,
+    activation: &'static str,
+    drain: Option<DrainEntry>,
+    tasks: usize,
     resource_version: u64,
     confirmed_seq: u64,
     last_seq: u64,
@@ -99,8 +110,34 @@ struct AgentEntry<'a> {
     total: Vec<ResourceForm>,
 }
 
+/// How an agent is being drained, or was.
+#[derive(Serialize)]
+struct DrainEntry {
+    since: f64,
+    max_grace_secs: Option<f64>,
+    mark_gone: bool,
+}
+
+/// One entry of `/api/v1/agents?gone=true`, oldest first.
+#[derive(Serialize)]
+struct GoneEntry<'a> {
+    id: &'a str,
+    checkpoint_id: &'a str,
+    hostname: &'a str,
+    address: String,
+    presence: &'static str,
+    absent_since: f64,
+    /// Its last reservations and volumes, of agents that went lately.
+    held: Vec<ResourceForm>,
+}
+
+/// Agents on record, whether they are there or not; with `?gone=true` those which were given up.
 pub(super) fn agents(app: &App, view: &View, incoming: &Incoming) -> Result<Response, Failure> {
     let viewer = app.viewer(incoming);
+    if incoming.query()?.get("gone").is_some_and(|gone| gone == "true") {
+        let gone = view.state.gone_agents().map(|gone| gone_entry(&viewer, gone));
+        return json(incoming, &gone.collect::<Vec<_>>());
+    }
     let entries: Vec<AgentEntry<'_>> =
         view.state.agents().map(|agent| entry(view, &viewer, agent)).collect();
     json(incoming, &entries)
@@ -118,12 +155,52 @@ fn entry<'a>(view: &View, viewer: &Viewer<'_>, agent: &'a Agent) -> AgentEntry<'
         version: &agent.info.version,
         status: agent.status.to_string(),
         connected: view.is_connected(&agent.id),
+        presence: match agent.presence {
+            Presence::Here => "HERE",
+            Presence::Away(_) => "AWAY",
+            Presence::Unreachable { .. } => "UNREACHABLE",
+            Presence::Unregistered { .. } => "UNREGISTERED",
+        },
+        unreachable_in: agent
+            .presence
+            .away()
+            .map(|away| away.deadline.since(view.state.clock()).as_secs_f64()),
+        absent_since: match agent.presence {
+            Presence::Here | Presence::Away(_) => None,
+            Presence::Unreachable { since: at } | Presence::Unregistered { at } => {
+                Some(shapes::seconds(at))
+            }
+        },
+        activation: match agent.activation {
+            Activation::Active => "ACTIVE",
+            Activation::Deactivated => "DEACTIVATED",
+            Activation::Draining(_) => "DRAINING",
+            Activation::Drained(_) => "DRAINED",
+        },
+        drain: agent.activation.drain().map(|drain| DrainEntry {
+            since: shapes::seconds(drain.since),
+            max_grace_secs: drain.max_grace.map(|grace| grace.as_secs_f64()),
+            mark_gone: drain.mark_gone,
+        }),
+        tasks: agent.tasks.size(),
         resource_version: agent.resource_version,
         confirmed_seq: agent.confirmed_seq.0,
         last_seq: agent.last_given().0,
         pending: agent.pending.size(),
         unavailable: forms(&mut agent.unavailable.iter()),
         total: forms(&mut agent.total.iter()),
+    }
+}
+
+fn gone_entry<'a>(viewer: &Viewer<'_>, gone: &'a Gone) -> GoneEntry<'a> {
+    GoneEntry {
+        id: gone.agent_id.as_str(),
+        checkpoint_id: gone.checkpoint_id.as_str(),
+        hostname: &gone.info.hostname,
+        address: shapes::authority(&gone.info.host, gone.info.port),
+        presence: "GONE",
+        absent_since: shapes::seconds(gone.at),
+        held: gone.held.iter().filter(|held| viewer.sees(held)).map(shapes::form).collect(),
     }
 }
 

@@ -16,6 +16,7 @@ use super::incoming::Incoming;
 use super::{App, read, shapes};
 use crate::leader::View;
 use crate::state::agents::Agent;
+use crate::state::presence::Presence;
 
 /// One reservation: everything on an agent under one reservation stack.
 #[derive(Serialize)]
@@ -23,6 +24,7 @@ struct ReservationEntry {
     reservation_id: String,
     agent_id: String,
     hostname: String,
+    agent_state: &'static str,
     /// Of the top of the stack, which owns it.
     role: String,
     #[serde(rename = "type")]
@@ -46,6 +48,7 @@ struct VolumeEntry {
     id: String,
     agent_id: String,
     hostname: String,
+    agent_state: &'static str,
     role: String,
     reservation_id: String,
     creator: Option<String>,
@@ -87,6 +90,7 @@ fn reservation(agent: &Agent, stack: &[Reservation], held: &Resources) -> Reserv
         reservation_id: reservation_id(&agent.id, stack).to_string(),
         agent_id: agent.id.to_string(),
         hostname: agent.info.hostname.clone(),
+        agent_state: state_of(agent),
         role: top.map(|top| top.role.to_string()).unwrap_or_default(),
         kind: match top.map(|top| top.kind) {
             Some(ReservationKind::Dynamic) => "DYNAMIC",
@@ -98,6 +102,16 @@ fn reservation(agent: &Agent, stack: &[Reservation], held: &Resources) -> Reserv
         confirmed: agent.confirmed.contains(held),
         volumes: names.map(|name| name.to_string()).collect(),
         resources: shapes::forms(held),
+    }
+}
+
+/// What is held by an agent that is unreachable or has left is kept for its return, and no call
+/// changes it until then.
+const fn state_of(agent: &Agent) -> &'static str {
+    match agent.presence {
+        Presence::Here | Presence::Away(_) => "registered",
+        Presence::Unreachable { .. } => "unreachable",
+        Presence::Unregistered { .. } => "unregistered",
     }
 }
 
@@ -130,6 +144,7 @@ fn volume(agent: &Agent, held: &Resource) -> Option<VolumeEntry> {
         id: key.volume_id.to_string(),
         agent_id: agent.id.to_string(),
         hostname: agent.info.hostname.clone(),
+        agent_state: state_of(agent),
         reservation_id: reservation_id(&agent.id, &held.reservations).to_string(),
         creator: disk.persistence.as_ref()?.principal.as_ref().map(ToString::to_string),
         size: held.value.as_scalar().unwrap_or_default().to_f64(),

@@ -18,7 +18,7 @@ use super::options::Options;
 use super::picture::Picture;
 use super::redirect::Standing;
 use super::roles::Roles;
-use super::{App, answers, execute, quota, read, teardown, weights};
+use super::{App, administer, answers, execute, quota, read, teardown, weights};
 use crate::leader::Consistency;
 
 /// What a call of this type needs.
@@ -30,6 +30,8 @@ enum Kind {
     Teardown,
     /// A rule for the whole cluster.
     Rule,
+    /// A command about a whole agent.
+    Agent,
     /// A call of Mesos that this version does not serve.
     Later,
 }
@@ -57,6 +59,7 @@ pub(crate) async fn call(app: &App, incoming: &mut Incoming) -> Result<Response,
             None => Err(invalid("Expecting 'teardown' to be present")),
         },
         Kind::Rule => rule(app, incoming, call).await,
+        Kind::Agent => administer::call(app, incoming, call).await,
         Kind::Later => Err(Failure::NotImplemented(format!(
             "The call {} is not served by this version",
             kind.as_str_name()
@@ -90,7 +93,9 @@ async fn admit(app: &App, incoming: &mut Incoming) -> Result<(), Failure> {
     }
     match decode(incoming).await.map(|(kind, _)| kind_of(kind)) {
         Ok(Kind::Read) if is_stale => Ok(()),
-        Ok(Kind::Mutating | Kind::Teardown | Kind::Rule) if standing == Standing::Nowhere => {
+        Ok(Kind::Mutating | Kind::Teardown | Kind::Rule | Kind::Agent)
+            if standing == Standing::Nowhere =>
+        {
             execute::admit(app, incoming).await
         }
         Ok(_) | Err(_) => Err(app.not_here(incoming)),
@@ -146,6 +151,10 @@ fn check(kind: Type, call: &Call) -> Result<(), Failure> {
         Type::SetQuota => expect(call.set_quota.is_some(), "set_quota"),
         Type::RemoveQuota => expect(call.remove_quota.is_some(), "remove_quota"),
         Type::UpdateWeights => expect(call.update_weights.is_some(), "update_weights"),
+        Type::MarkAgentGone => expect(call.mark_agent_gone.is_some(), "mark_agent_gone"),
+        Type::DrainAgent => expect(call.drain_agent.is_some(), "drain_agent"),
+        Type::DeactivateAgent => expect(call.deactivate_agent.is_some(), "deactivate_agent"),
+        Type::ReactivateAgent => expect(call.reactivate_agent.is_some(), "reactivate_agent"),
         _ => Ok(()),
     }
 }
@@ -168,6 +177,9 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetMaster => Kind::Read,
         Type::Teardown => Kind::Teardown,
         Type::UpdateQuota | Type::SetQuota | Type::RemoveQuota | Type::UpdateWeights => Kind::Rule,
+        Type::MarkAgentGone | Type::DrainAgent | Type::DeactivateAgent | Type::ReactivateAgent => {
+            Kind::Agent
+        }
         Type::ReserveResources
         | Type::UnreserveResources
         | Type::CreateVolumes
@@ -184,11 +196,7 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetMaintenanceSchedule
         | Type::UpdateMaintenanceSchedule
         | Type::StartMaintenance
-        | Type::StopMaintenance
-        | Type::DrainAgent
-        | Type::DeactivateAgent
-        | Type::ReactivateAgent
-        | Type::MarkAgentGone => Kind::Later,
+        | Type::StopMaintenance => Kind::Later,
     }
 }
 

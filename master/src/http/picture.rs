@@ -6,6 +6,7 @@ use super::shapes::given;
 use super::usage::{Running, Usage};
 use crate::auth::Viewer;
 use crate::leader::View;
+use crate::state::agents::Agent;
 use crate::state::frameworks::Framework;
 use crate::state::tasks::Task;
 
@@ -18,6 +19,11 @@ pub(crate) struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
+    /// Whether an agent is connected and to be used.
+    pub(crate) fn is_active(&self, agent: &Agent) -> bool {
+        self.view.is_connected(&agent.id) && agent.activation.is_active()
+    }
+
     /// Frameworks that are not removed, as far as the reader may see them.
     pub(crate) fn frameworks(&self) -> impl Iterator<Item = &'a Framework> + use<'a> {
         let viewer = self.viewer;

@@ -92,7 +92,9 @@ pub(super) async fn samples(app: &App) -> Vec<Sample> {
     // A stale view waits for nobody; while there is none the rest is known all the same.
     if let Ok(view) = app.handle.view(Consistency::Stale).await {
         if facts.is_leader {
-            facts.agents_connected = view.sessions.len();
+            let connected = view.sessions.keys().filter_map(|id| view.state.agent(id));
+            let active = connected.filter(|agent| agent.activation.is_active()).count();
+            (facts.agents_connected, facts.agents_active) = (view.sessions.len(), active);
             let offers = Offers::now(app).await;
             let offered = offers.iter().map(|offer| (&offer.role, &offer.resources));
             facts.state = StateFacts::of_leader(&view.state, offered);

@@ -158,7 +158,7 @@ impl<'a> RoleEntry<'a> {
 /// What each role has; ancestors of a role with anything are there, too.
 fn holdings<'a>(picture: &Picture<'a>) -> BTreeMap<Role, Holding<'a>> {
     let mut held = Holdings::default();
-    for agent in picture.view.state.agents() {
+    for agent in picture.view.state.counted_agents() {
         for resource in agent.total.iter() {
             if let Some(role) = resource.reservation_role() {
                 held.upwards(role, |holding| holding.reserved.add(resource));

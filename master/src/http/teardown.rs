@@ -1,6 +1,6 @@
 //! TEARDOWN by an operator (spec §5.2, §6.1): a framework is removed with all its tasks, whether
 //! it is connected or not. Reservations and volumes stay. Must not know what that comes to on
-//! agents. Next: `transaction.rs`.
+//! agents. Next: `administer.rs`.
 
 use axum::body::Body;
 use axum::response::Response;

@@ -40,7 +40,7 @@ impl<'a> Usage<'a> {
     /// What is used by this state.
     pub(crate) fn of(state: &'a State) -> Self {
         let mut usage = Self::default();
-        for agent in state.agents() {
+        for agent in state.counted_agents() {
             for ((framework_id, role), resources) in &agent.used_by {
                 let part = Part { role, resources };
                 usage.by_framework.entry(framework_id).or_default().push(part);

@@ -13,11 +13,11 @@ use resources::id::{AgentId, OperationId, TaskId};
 use resources::task::{StatusReason, TaskState, TaskStatus};
 use resources::time::Timestamp;
 
-use crate::state::State;
 use crate::state::accept::Step;
 use crate::state::command::{FeedbackState, Notice, OperationStatus};
 use crate::state::frameworks::Framework;
 use crate::state::tasks::said_by_master;
+use crate::state::{OperationState, Presence, State};
 
 /// Where a task stands. A new leader answers at once: agents that are not back yet are known.
 pub(super) fn task(
@@ -29,15 +29,23 @@ pub(super) fn task(
     if let Some(task) = framework.tasks.get(task_id) {
         return task.current_status(wall);
     }
-    let is_agent_known = agent_id.is_some_and(|agent_id| state.agent(agent_id).is_some());
-    let (found, message) = if is_agent_known {
-        (TaskState::Gone, "its agent does not run this task")
-    } else {
-        (TaskState::Unknown, "neither this task nor its agent is known")
+    let agent = agent_id.and_then(|agent_id| state.agent(agent_id));
+    let is_gone = agent_id.is_some_and(|agent_id| state.gone_agent(agent_id).is_some());
+    let (found, message) = match agent.map(|agent| agent.presence) {
+        Some(Presence::Here | Presence::Away(_)) => {
+            (TaskState::Gone, "its agent does not run this task")
+        }
+        Some(Presence::Unreachable { .. }) => (TaskState::Unreachable, "its agent is unreachable"),
+        None if is_gone => (TaskState::GoneByOperator, "its agent is marked gone"),
+        Some(Presence::Unregistered { .. }) | None => {
+            (TaskState::Unknown, "neither this task nor its agent is known")
+        }
     };
+    let unreachable_at = agent.and_then(|agent| agent.presence.unreachable_since());
     let why = (StatusReason::Reconciliation, message.to_owned());
     let told = (task_id.clone(), framework.lost_as(found));
-    TaskStatus { agent_id: agent_id.cloned(), ..said_by_master(told, why, wall) }
+    let status = said_by_master(told, why, wall);
+    TaskStatus { agent_id: agent_id.cloned(), unreachable_at, ..status }
 }
 
 /// Where an operation stands. One that is not known may have been acknowledged already.
@@ -48,16 +56,29 @@ pub(super) fn operation(
 ) -> OperationStatus {
     let record = state.operation_of(&framework.id, own_id);
     if let Some(status) = record.and_then(|record| record.status()) {
-        return OperationStatus { uuid: None, ..status };
+        let is_pending = status.state == FeedbackState::Recorded(OperationState::Pending);
+        let agent = status.agent_id.as_ref().and_then(|id| state.agent(id));
+        let is_away = is_pending && agent.is_some_and(|agent| !agent.is_counted());
+        let state = if is_away { FeedbackState::Unreachable } else { status.state };
+        return OperationStatus { uuid: None, state, ..status };
     }
+    let away = agent_id.and_then(|agent_id| unknown_there(state, agent_id));
     OperationStatus {
         own_id: own_id.clone(),
-        state: FeedbackState::Unknown,
+        state: away.unwrap_or(FeedbackState::Unknown),
         message: None,
         converted: Vec::new(),
         agent_id: agent_id.cloned(),
         uuid: None,
     }
+}
+
+/// Where an operation stands that nobody knows, on an agent that is not there.
+fn unknown_there(state: &State, agent_id: &AgentId) -> Option<FeedbackState> {
+    if state.gone_agent(agent_id).is_some() {
+        return Some(FeedbackState::GoneByOperator);
+    }
+    state.agent(agent_id)?.presence.unreachable_since().map(|_| FeedbackState::Unreachable)
 }
 
 /// Why an ACCEPT comes to nothing.

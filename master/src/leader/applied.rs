@@ -50,7 +50,7 @@ impl Core {
                 Effect::Tell(framework_id, notice) => {
                     actions.extend(self.tell(&framework_id, *notice, now));
                 }
-                Effect::Change(change) => actions.extend(self.changed(state, change)),
+                Effect::Change(change) => actions.extend(self.changed(state, change, now)),
             }
         }
         actions.extend(self.sessions.orders(state, orders));
@@ -59,7 +59,8 @@ impl Core {
         actions
     }
 
-    fn changed(&mut self, state: &State, change: Change) -> Vec<Action> {
+    fn changed(&mut self, state: &State, change: Change, now: Timestamp) -> Vec<Action> {
+        self.counts.followed(&change);
         match change {
             Change::OperationSettled(operation_id, outcome) => {
                 self.settled(state, &operation_id, outcome)
@@ -67,12 +68,26 @@ impl Core {
             Change::AgentSuperseded { old, new } => {
                 let mut actions: Vec<Action> = self.sessions.superseded(&old).into_iter().collect();
                 for agent_id in [old, new] {
-                    actions.extend(self.agent_changed(state, &agent_id));
+                    actions.extend(self.agent_changed(state, &agent_id, now));
                 }
                 actions
             }
-            Change::AgentAdded(agent_id, _) | Change::AgentUpdated(agent_id) => {
-                self.agent_changed(state, &agent_id)
+            Change::AgentAdded(agent_id, _)
+            | Change::AgentUpdated(agent_id)
+            | Change::AgentAway(agent_id)
+            | Change::AgentReturned(agent_id)
+            | Change::AgentUnregistered(agent_id) => self.agent_changed(state, &agent_id, now),
+            Change::AgentUnreachable(agent_id) => {
+                // If it is there all the same, it registers again; if it has, it is here.
+                let is_meant = state.agent(&agent_id).is_some_and(|agent| !agent.is_counted());
+                let closed = is_meant.then(|| self.sessions.superseded(&agent_id)).flatten();
+                let changed = self.agent_changed(state, &agent_id, now);
+                closed.into_iter().chain(changed).collect()
+            }
+            Change::AgentGone(agent_id) => {
+                let mut actions = self.sessions.given_up(&agent_id);
+                actions.extend(self.agent_changed(state, &agent_id, now));
+                actions
             }
             Change::FrameworkUpdated(framework_id) => self.framework_updated(state, &framework_id),
             Change::FrameworkRemoved(framework_id) => {
@@ -91,18 +106,14 @@ impl Core {
             Change::WeightsUpdated(roles) => self.weights_updated(state, &roles),
             Change::ClusterFormed(_)
             | Change::LeaderAnnounced(..)
+            | Change::ReservationGone { .. }
+            | Change::VolumeGone { .. }
             | Change::TransactionMoved(..)
             | Change::FrameworkSubscribed(_)
             | Change::FrameworkDisconnected(_)
             | Change::TaskAdded(..)
             | Change::AlarmRaised(_) => Vec::new(),
         }
-    }
-
-    fn agent_changed(&mut self, state: &State, agent_id: &AgentId) -> Vec<Action> {
-        let is_live = self.sessions.is_live(agent_id);
-        let voided = self.offers.agent_changed(state, agent_id, is_live);
-        self.rescinded(voided)
     }
 
     /// Its offers in roles that it gave up are void; the others stay.

@@ -14,7 +14,9 @@ use resources::time::Timestamp;
 
 use super::core::{Core, RETRY_AFTER};
 use super::event::{Action, AskId, CallId, Origin, Proposal};
-use super::request::{Accepted, Granted, ProposeFailure, Refusal, Request, TransactionAccepted};
+use super::request::{
+    Accepted, Administration, Granted, ProposeFailure, Refusal, Request, TransactionAccepted,
+};
 use super::scheduler::{SchedulerCall, SchedulerRefusal};
 use crate::state::State;
 use crate::state::command::Response;
@@ -95,6 +97,21 @@ impl Core {
         }
     }
 
+    /// A command of an operator: whether it may be is for the log to say.
+    pub(super) fn administration_arrived(
+        &mut self,
+        call_id: CallId,
+        administration: Administration,
+    ) -> Action {
+        if self.term().is_none() {
+            let refusal = Refusal::Propose(ProposeFailure::NotLeader);
+            return Action::Answer(call_id, Err(refusal));
+        }
+        let Administration { principal, source, kind } = administration;
+        let (source, kind) = (Some(source), Box::new(kind));
+        Action::Propose(Origin::Call(call_id), Proposal::Plain { principal, source, kind })
+    }
+
     /// A call that passed its check. Offers go only for what needs them, and only now.
     fn propose_request(
         &mut self,
@@ -166,10 +183,10 @@ impl Core {
             }
             Response::Ruled => Ok(Granted::Rule),
             Response::Rejected(rejection) => Err(Refusal::Rejected(rejection)),
-            Response::Done
-            | Response::Registered { .. }
-            | Response::Subscribed { .. }
-            | Response::Judged { .. } => unreachable!("a request is accepted or rejected"),
+            Response::Done => Ok(Granted::Nothing),
+            Response::Registered { .. } | Response::Subscribed { .. } | Response::Judged { .. } => {
+                unreachable!("a request is accepted or rejected")
+            }
         };
         Action::Answer(call_id, answer)
     }

@@ -12,10 +12,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use resources::id::{FrameworkId, OfferId, OperationId, Term};
-use resources::message::AgentMessage;
+use resources::id::{AgentId, FrameworkId, OfferId, OperationId, Term};
 use resources::role::Role;
-use resources::task::StatusUpdate;
 use resources::time::Timestamp;
 use resources::weight::Weight;
 
@@ -24,12 +22,14 @@ use super::counts::Counts;
 use super::event::{Action, Event, Origin, Proposal, SessionId, SessionViews, WaiterId};
 use super::feedback::Repeats;
 use super::frameworks::{Frameworks, Later};
+use super::liveness::Liveness;
+pub use super::liveness::{Rate, Removal, Share};
 use super::offers::Offers;
 use super::request::NotSettled;
 use super::scheduler::{Offer, SchedulerEvent};
 pub use super::sessions::Pings;
-use super::sessions::{Heard, Sessions};
-use super::tasks::{Tasks, Way, way};
+use super::sessions::Sessions;
+use super::tasks::Tasks;
 use crate::state::State;
 use crate::state::command::Notice;
 
@@ -45,10 +45,12 @@ pub struct Settings {
     pub allocator: crate::allocator::Settings,
     /// Time after which an unused offer is taken back; none for never.
     pub offer_timeout: Option<Duration>,
-    /// Least time that frameworks get to come back to a new leader.
+    /// Least time that frameworks, and all that agents, get to come back to a new leader.
     pub agent_reregister_timeout: Duration,
     /// Weights for a cluster that was never given any.
     pub weights: BTreeMap<Role, Weight>,
+    /// How agents are marked unreachable.
+    pub removal: Removal,
 }
 
 /// The leader's soft state. Outside of a term it only refuses.
@@ -56,6 +58,9 @@ pub struct Settings {
 pub struct Core {
     office: Option<Office>,
     pub(super) sessions: Sessions,
+    pub(super) liveness: Liveness,
+    /// Agents that leave, until all that they said is in the log.
+    pub(super) leaving: BTreeMap<AgentId, SessionId>,
     pub(super) frameworks: Frameworks,
     pub(super) offers: Offers,
     pub(super) tasks: Tasks,
@@ -83,6 +88,12 @@ impl Core {
         Self {
             office: None,
             sessions: Sessions::new(settings.pings),
+            liveness: Liveness::new(
+                settings.pings,
+                settings.removal,
+                settings.agent_reregister_timeout,
+            ),
+            leaving: BTreeMap::new(),
             frameworks: Frameworks::new(settings.agent_reregister_timeout),
             offers: Offers::new(settings.allocator, settings.offer_timeout),
             tasks: Tasks::default(),
@@ -140,7 +151,7 @@ impl Core {
     pub fn step(&mut self, state: &State, event: Event, now: Timestamp) -> Vec<Action> {
         let by_log = matches!(&event, Event::Decided { origin: Origin::Session(_), .. });
         let mut actions = self.take(state, event, now);
-        actions.extend(self.follow_sessions(state, by_log));
+        actions.extend(self.follow_sessions(state, by_log, now));
         actions
     }
 
@@ -152,6 +163,9 @@ impl Core {
             Event::OfficeLost => self.lose_office(),
             Event::CallArrived { call_id, request } => {
                 self.call_arrived(state, (call_id, request), now)
+            }
+            Event::AdministrationArrived { call_id, administration } => {
+                vec![self.administration_arrived(call_id, *administration)]
             }
             Event::WaitArrived { waiter_id, operation_id } => {
                 self.wait_arrived(state, waiter_id, operation_id)
@@ -197,6 +211,7 @@ impl Core {
         let mut actions = self.lose_office();
         self.offers.take_office(state, office.term, office.clock);
         self.frameworks.inherit(state);
+        self.liveness.take_office(office.clock);
         self.office = Some(office);
         if state.cluster_id().is_none() {
             actions.push(Action::Propose(Origin::Nobody, Proposal::FormCluster));
@@ -212,6 +227,7 @@ impl Core {
         self.office = None;
         let mut actions = self.sessions.close_all();
         self.sessions.forget_returned();
+        self.leaving.clear();
         actions.extend(self.frameworks.forget());
         self.offers.forget();
         self.tasks = Tasks::default();
@@ -228,6 +244,7 @@ impl Core {
     /// Nobody must take orders or offers for granted from a leader that may be deposed.
     fn quorum_lost(&mut self) -> Vec<Action> {
         let mut actions = self.sessions.close_all();
+        self.liveness.quorum_lost();
         let connected: Vec<FrameworkId> = self.frameworks.connected().cloned().collect();
         actions.extend(self.frameworks.end_all());
         for framework_id in connected {
@@ -243,6 +260,7 @@ impl Core {
         }
         let mut actions = self.sessions.flush_reports();
         actions.extend(self.tasks.flush());
+        actions.extend(self.let_leave());
         actions.extend(self.frameworks.depart(state));
         self.offers.rebuild(state);
         actions.extend(self.start_barrier());
@@ -253,6 +271,8 @@ impl Core {
         self.sessions.retry_reports();
         self.tasks.retry();
         let mut actions = self.sessions.ping(now);
+        let sessions = &self.sessions;
+        actions.extend(self.liveness.tick(state, |id| sessions.is_live(id), now));
         actions.extend(self.frameworks.beat(now));
         actions.extend(self.frameworks.tick(state, now));
         let expired = self.offers.expired(now);
@@ -323,78 +343,5 @@ impl Core {
             self.repeats.said(framework_id, &status.own_id, now);
         }
         Some(stream.notice(notice))
-    }
-}
-
-/// Agents.
-impl Core {
-    fn session_spoke(
-        &mut self,
-        state: &State,
-        (session_id, message): (SessionId, AgentMessage),
-        now: Timestamp,
-    ) -> Vec<Action> {
-        let Some(term) = self.term() else { return vec![Action::Close(session_id)] };
-        if let AgentMessage::Register(registration) = message {
-            return self.sessions.registering(state, term, (session_id, registration), now);
-        }
-        match self.sessions.spoke(state, session_id, message) {
-            Heard::Done(actions) => actions,
-            Heard::Statuses(agent_id, updates) => {
-                let ways =
-                    updates.into_iter().map(|update| (way(state, &agent_id, &update), update));
-                let ways: Vec<(Way, StatusUpdate)> = ways.collect();
-                let mut actions = Vec::new();
-                for (way, update) in ways {
-                    self.counts.status_updates += 1;
-                    match way {
-                        Way::Log => self.tasks.report(&agent_id, update),
-                        Way::Forward => {
-                            let StatusUpdate { framework_id, status, latest: _ } = update;
-                            actions.extend(self.tell(&framework_id, Notice::Task(status), now));
-                        }
-                        Way::Nowhere(asked) => {
-                            let asked = asked.into_iter();
-                            actions.extend(
-                                asked.filter_map(|one| self.sessions.instruct(&agent_id, one)),
-                            );
-                        }
-                    }
-                }
-                actions
-            }
-            Heard::Exited(agent_id, exited) => {
-                self.tasks.exited(&agent_id, exited);
-                Vec::new()
-            }
-            Heard::Words { agent_id, executor, data } => {
-                let stream = self.frameworks.stream(&executor.framework_id);
-                let said = stream
-                    .map(|stream| stream.say(SchedulerEvent::Message { agent_id, executor, data }));
-                said.into_iter().collect()
-            }
-        }
-    }
-
-    /// Agents that came or went are offered or not from now on; who came is asked what stands
-    /// against it in the state, after its orders.
-    fn follow_sessions(&mut self, state: &State, by_log: bool) -> Vec<Action> {
-        let moved = self.sessions.take_moved();
-        let mut actions = Vec::new();
-        if self.office.is_none() {
-            return actions;
-        }
-        for agent_id in moved {
-            let is_live = self.sessions.is_live(&agent_id);
-            let voided = self.offers.agent_changed(state, &agent_id, is_live);
-            actions.extend(self.rescinded(voided));
-            if is_live {
-                self.counts.agents_registered += u64::from(by_log);
-                self.counts.agents_reregistered += u64::from(!by_log);
-                let asked = state.instructions(&agent_id);
-                actions.extend(asked.filter_map(|one| self.sessions.instruct(&agent_id, one)));
-            }
-        }
-        actions
     }
 }

@@ -7,6 +7,7 @@ use resources::id::FrameworkId;
 use resources::task::TaskState;
 
 use super::scheduler::Ask;
+use crate::state::command::Change;
 use crate::state::operations::OperationState;
 
 /// How often each thing happened on this master.
@@ -20,6 +21,8 @@ pub struct Counts {
     pub agents_registered: u64,
     /// Agents that came back as they were known.
     pub agents_reregistered: u64,
+    /// What became of agents.
+    pub agents: AgentCounts,
     /// Frameworks that subscribed for the first time or again.
     pub frameworks_subscribed: u64,
     /// Operations by their name in Mesos.
@@ -30,6 +33,21 @@ pub struct Counts {
     pub calls: BTreeMap<&'static str, u64>,
     /// Statuses of tasks that agents sent.
     pub status_updates: u64,
+}
+
+/// What became of agents.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AgentCounts {
+    /// Silent for one ping timeout.
+    pub departed: u64,
+    /// There again.
+    pub returned: u64,
+    /// Away for too long.
+    pub unreachable: u64,
+    /// Left by themselves.
+    pub unregistered: u64,
+    /// Given up by an operator.
+    pub gone: u64,
 }
 
 /// What became of offers.
@@ -52,6 +70,8 @@ pub struct OperationCounts {
     pub finished: u64,
     /// Not done by their agents.
     pub failed: u64,
+    /// Never to be done: their agents are gone.
+    pub gone: u64,
     /// Refused by the leader's state or by the log.
     pub refused: u64,
 }
@@ -63,7 +83,38 @@ impl Counts {
             OperationState::Pending => {}
             OperationState::Finished => counts.finished += 1,
             OperationState::Failed => counts.failed += 1,
+            OperationState::GoneByOperator => counts.gone += 1,
         }
+    }
+    pub(super) fn followed(&mut self, change: &Change) {
+        let AgentCounts { departed, returned, unreachable, unregistered, gone } = &mut self.agents;
+        let count = match change {
+            Change::AgentAway(_) => departed,
+            Change::AgentReturned(_) => returned,
+            Change::AgentUnreachable(_) => unreachable,
+            Change::AgentUnregistered(_) => unregistered,
+            Change::AgentGone(_) => gone,
+            Change::ClusterFormed(_)
+            | Change::LeaderAnnounced(..)
+            | Change::AgentAdded(..)
+            | Change::AgentUpdated(_)
+            | Change::AgentSuperseded { .. }
+            | Change::ReservationGone { .. }
+            | Change::VolumeGone { .. }
+            | Change::OperationSettled(..)
+            | Change::TransactionMoved(..)
+            | Change::FrameworkSubscribed(_)
+            | Change::FrameworkDisconnected(_)
+            | Change::FrameworkUpdated(_)
+            | Change::FrameworkRemoved(_)
+            | Change::TaskAdded(..)
+            | Change::TaskMoved(..)
+            | Change::QuotaUpdated(_)
+            | Change::QuotaSet(_)
+            | Change::WeightsUpdated(_)
+            | Change::AlarmRaised(_) => return,
+        };
+        *count += 1;
     }
     pub(super) fn refused(&mut self, name: &'static str) {
         self.operations.entry(name).or_default().refused += 1;

@@ -48,6 +48,15 @@ impl Core {
                 self.frameworks.departures_ended();
                 Vec::new()
             }
+            Origin::Absences => {
+                self.liveness.departures_ended();
+                Vec::new()
+            }
+            Origin::Presence(agent_id) => {
+                self.liveness.proposal_ended(&agent_id);
+                Vec::new()
+            }
+            Origin::Farewell(id) => self.sessions.farewell(id, &response),
             Origin::Removal(framework_id) => {
                 self.frameworks.removal_ended(&framework_id);
                 Vec::new()
@@ -62,7 +71,8 @@ impl Core {
         failure: ProposeFailure,
     ) -> Vec<Action> {
         match origin {
-            Origin::Nobody => Vec::new(),
+            // An agent that leaves says so until it is answered.
+            Origin::Nobody | Origin::Farewell(_) => Vec::new(),
             Origin::Session(id) => self.sessions.unregistered(id),
             Origin::Report(agent_id) => {
                 self.sessions.report_undecided(&agent_id);
@@ -86,6 +96,14 @@ impl Core {
             Origin::Accept(ask_id) => self.accept_undecided(ask_id, &failure),
             Origin::Departures => {
                 self.frameworks.departures_ended();
+                Vec::new()
+            }
+            Origin::Absences => {
+                self.liveness.departures_ended();
+                Vec::new()
+            }
+            Origin::Presence(agent_id) => {
+                self.liveness.proposal_lost(&agent_id);
                 Vec::new()
             }
             Origin::Removal(framework_id) => {

@@ -26,6 +26,7 @@ impl fmt::Display for Action {
                 let mut versions = accepted.versions.iter();
                 versions.try_for_each(|(id, version)| write!(f, " {id} version {version}"))
             }
+            Self::Answer(call_id, Ok(Granted::Nothing)) => write!(f, "answer {call_id} done"),
             Self::Answer(call_id, Err(refusal)) => write!(f, "answer {call_id} {refusal}"),
             Self::AnswerWait(waiter_id, answer) => match &**answer {
                 Ok(record) => write!(f, "answer {waiter_id} {record}"),
@@ -77,7 +78,12 @@ fn message_line(f: &mut fmt::Formatter<'_>, message: &MasterMessage) -> fmt::Res
         MasterMessage::Welcome { agent_id, ping_interval, pings_missed_max } => {
             write!(f, "Welcome {agent_id} ping {ping_interval:?} missed {pings_missed_max}")
         }
-        MasterMessage::Refused { reason, retry } => write!(f, "Refused {retry:?}: {reason}"),
+        MasterMessage::Refused { reason, retry, end_tasks, retry_after } => {
+            write!(f, "Refused {retry:?}")?;
+            retry_after.map_or(Ok(()), |delay| write!(f, " after {delay:?}"))?;
+            f.write_str(if *end_tasks { ", its tasks end" } else { "" })?;
+            write!(f, ": {reason}")
+        }
         MasterMessage::Orders(orders) => {
             f.write_str("Orders")?;
             let line = |order: &Order| format!(" #{} {}", order.seq, describe(&order.operation));
@@ -87,6 +93,10 @@ fn message_line(f: &mut fmt::Formatter<'_>, message: &MasterMessage) -> fmt::Res
         MasterMessage::SendTotal => f.write_str("SendTotal"),
         MasterMessage::Ping => f.write_str("Ping"),
         MasterMessage::Instruct(instruction) => write!(f, "Instruct {instruction}"),
+        MasterMessage::Unregistered => f.write_str("Unregistered"),
+        MasterMessage::Adopt { applied_seq, digest } => {
+            write!(f, "Adopt {applied_seq} digest {digest:032x}")
+        }
     }
 }
 
@@ -100,6 +110,9 @@ impl fmt::Display for Origin {
             Self::Subscribe(ask_id) | Self::Ask(ask_id) | Self::Accept(ask_id) => ask_id.fmt(f),
             Self::Suppress(ask_id, _) => ask_id.fmt(f),
             Self::Departures => f.write_str("departures"),
+            Self::Absences => f.write_str("absences"),
+            Self::Presence(agent_id) => write!(f, "the presence of {agent_id}"),
+            Self::Farewell(session_id) => write!(f, "the farewell of {session_id}"),
             Self::Removal(framework_id) => write!(f, "the removal of {framework_id}"),
             Self::Nobody => f.write_str("nobody"),
         }
@@ -144,7 +157,10 @@ impl fmt::Display for Proposal {
                 let (foreign, missing) = (foreign.len(), missing.len());
                 write!(f, "record-divergence {agent_id}: {foreign} foreign, {missing} missing")
             }
-            Self::RaiseAlarm { agent_id, text } => write!(f, "raise-alarm {agent_id}: {text}"),
+            Self::RaiseAlarm { agent_id: Some(agent_id), text } => {
+                write!(f, "raise-alarm {agent_id}: {text}")
+            }
+            Self::RaiseAlarm { agent_id: None, text } => write!(f, "raise-alarm {text}"),
         }
     }
 }

@@ -17,7 +17,7 @@ use resources::resource::Resource;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::request::{Granted, NotSettled, ProposeFailure, Refusal, Request};
+use super::request::{Administration, Granted, NotSettled, ProposeFailure, Refusal, Request};
 use super::scheduler::{SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing};
 use crate::state::accept::Accept;
 use crate::state::command::{CommandKind, Effect, Response, SourceAddr};
@@ -69,6 +69,12 @@ pub enum Origin {
     Accept(AskId),
     /// Frameworks whose streams ended.
     Departures,
+    /// Agents that were silent for some time.
+    Absences,
+    /// Whether an agent is there, or has anything left to run.
+    Presence(AgentId),
+    /// An agent that leaves.
+    Farewell(SessionId),
     /// A framework that was away for too long.
     Removal(FrameworkId),
     /// Nobody: announcements are made again by the next leader.
@@ -131,8 +137,8 @@ pub enum Proposal {
     },
     /// Something that an operator must look at.
     RaiseAlarm {
-        /// Whom it is about.
-        agent_id: AgentId,
+        /// Whom it is about, if it is one agent.
+        agent_id: Option<AgentId>,
         /// What was seen.
         text: String,
     },
@@ -156,6 +162,13 @@ pub enum Event {
         call_id: CallId,
         /// The call.
         request: Box<Request>,
+    },
+    /// An operator gave a command.
+    AdministrationArrived {
+        /// Its ticket.
+        call_id: CallId,
+        /// The command.
+        administration: Box<Administration>,
     },
     /// Somebody waits for the end of an operation.
     WaitArrived {

@@ -19,8 +19,8 @@ use super::counts::Counts;
 use super::event::SessionId;
 use super::outbox::{Fenced, OUTBOX_MESSAGES_MAX};
 use super::request::{
-    Accepted, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, Ruling, Transaction,
-    TransactionAccepted,
+    Accepted, Administration, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, Ruling,
+    Transaction, TransactionAccepted,
 };
 use super::scheduler::{Offer, SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing};
 use super::view::{Consistency, Leadership, MasterIdentity, PublishedSessions, ReadFailure, View};
@@ -36,6 +36,7 @@ pub(super) const INBOX_MESSAGES_MAX: usize = 8_192;
 /// What reaches the event loop.
 pub(super) enum Inbox {
     Call(Box<Request>, oneshot::Sender<Result<Granted, Refusal>>),
+    Administer(Box<Administration>, oneshot::Sender<Result<Granted, Refusal>>),
     Wait(OperationId, oneshot::Sender<Result<OperationRecord, NotSettled>>),
     Subscribe(Box<Subscribing>, oneshot::Sender<Subscribed>),
     Schedule(Box<SchedulerCall>, oneshot::Sender<Result<(), SchedulerRefusal>>),
@@ -129,7 +130,7 @@ impl Handle {
     pub async fn execute(&self, call: Call) -> Result<Accepted, Refusal> {
         match self.request(Request::Operate(call)).await? {
             Granted::Operation(accepted) => Ok(accepted),
-            Granted::Transaction(_) | Granted::Rule => {
+            Granted::Transaction(_) | Granted::Rule | Granted::Nothing => {
                 unreachable!("an operation is granted as one")
             }
         }
@@ -142,7 +143,7 @@ impl Handle {
     pub async fn transact(&self, transaction: Transaction) -> Result<TransactionAccepted, Refusal> {
         match self.request(Request::Transact(transaction)).await? {
             Granted::Transaction(accepted) => Ok(accepted),
-            Granted::Operation(_) | Granted::Rule => {
+            Granted::Operation(_) | Granted::Rule | Granted::Nothing => {
                 unreachable!("a transaction is granted as one")
             }
         }
@@ -155,10 +156,20 @@ impl Handle {
     pub async fn rule(&self, ruling: Ruling) -> Result<(), Refusal> {
         match self.request(Request::Rule(ruling)).await? {
             Granted::Rule => Ok(()),
-            Granted::Operation(_) | Granted::Transaction(_) => {
+            Granted::Operation(_) | Granted::Transaction(_) | Granted::Nothing => {
                 unreachable!("a rule is granted as one")
             }
         }
+    }
+
+    /// Has a command of an operator committed and applied. It may be repeated as it is.
+    ///
+    /// # Errors
+    /// When the state says no, or there is no consensus.
+    pub async fn administer(&self, administration: Administration) -> Result<(), Refusal> {
+        let ask = |reply| Inbox::Administer(Box::new(administration), reply);
+        let answer = self.ask_leader(ask).await;
+        answer.unwrap_or_else(|failure| Err(Refusal::Propose(failure))).map(|_| ())
     }
 
     async fn request(&self, request: Request) -> Result<Granted, Refusal> {

@@ -19,6 +19,10 @@ impl Leader {
                 let call_id = self.waiting.call(reply);
                 events.push(Event::CallArrived { call_id, request });
             }
+            Inbox::Administer(administration, reply) => {
+                let call_id = self.waiting.call(reply);
+                events.push(Event::AdministrationArrived { call_id, administration });
+            }
             Inbox::Wait(operation_id, reply) => {
                 let waiter_id = self.waiting.wait(operation_id.clone(), reply);
                 events.push(Event::WaitArrived { waiter_id, operation_id });
@@ -114,7 +118,9 @@ pub(super) fn noted(applied: AppliedBatch<Replica>) -> Event {
         let Effect::Change(change) = effect else { continue };
         match change {
             Change::AlarmRaised(_) => tracing::error!(index, "{change}"),
-            Change::OperationSettled(..)
+            Change::AgentUnreachable(_) => tracing::warn!(index, "{change}"),
+            Change::AgentAway(_)
+            | Change::OperationSettled(..)
             | Change::TransactionMoved(..)
             | Change::TaskAdded(..)
             | Change::TaskMoved(..) => {
@@ -124,6 +130,11 @@ pub(super) fn noted(applied: AppliedBatch<Replica>) -> Event {
             | Change::LeaderAnnounced(..)
             | Change::AgentAdded(..)
             | Change::AgentUpdated(_)
+            | Change::AgentReturned(_)
+            | Change::AgentUnregistered(_)
+            | Change::AgentGone(_)
+            | Change::ReservationGone { .. }
+            | Change::VolumeGone { .. }
             | Change::AgentSuperseded { .. }
             | Change::FrameworkSubscribed(_)
             | Change::FrameworkUpdated(_)

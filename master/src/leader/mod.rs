@@ -4,12 +4,14 @@
 //!
 //! Reading order: `view.rs` and `handle.rs` (what the edges hold); then the pure part: `event.rs`,
 //! `request.rs` and `scheduler.rs` (the vocabulary), `core.rs`, `decided.rs`, `applied.rs`,
-//! `rules.rs`, `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`, `answers.rs`, and
-//! what they keep: `sessions.rs`, `frameworks.rs`, `offers.rs`, `tasks.rs`, `feedback.rs`, `counts.rs`;
+//! `agents.rs`, `rules.rs`, `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`,
+//! `answers.rs`, and what they keep: `sessions.rs`, `liveness.rs`, `frameworks.rs`, `offers.rs`,
+//! `tasks.rs`, `feedback.rs`, `counts.rs`;
 //! `messages.rs`, `constraints.rs`, `display.rs`; then the shell: `intake.rs`, `office.rs`,
 //! `propose.rs` (times, ids, batches), `outbox.rs`, `streams.rs`, `waiting.rs`.
 
 mod accepting;
+mod agents;
 mod answers;
 mod applied;
 mod calls;
@@ -23,6 +25,7 @@ mod feedback;
 mod frameworks;
 mod handle;
 mod intake;
+mod liveness;
 mod members;
 mod messages;
 mod offers;
@@ -61,15 +64,16 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::constraints::offer_constraints;
 use self::core::{Core, Pings, Settings};
-pub use self::counts::{Counts, OfferCounts, OperationCounts};
+pub use self::core::{Rate, Removal, Share};
+pub use self::counts::{AgentCounts, Counts, OfferCounts, OperationCounts};
 pub use self::event::{SessionView, SessionViews};
 pub use self::handle::Handle;
 pub(crate) use self::handle::Session;
 pub use self::members::MemberChange;
 pub(crate) use self::outbox::Fenced;
 pub use self::request::{
-    Accepted, Call, NotSettled, ProposeFailure, Refusal, Request, Ruling, Transaction,
-    TransactionAccepted,
+    Accepted, Administration, Call, NotSettled, ProposeFailure, Refusal, Request, Ruling,
+    Transaction, TransactionAccepted,
 };
 pub use self::view::{Consistency, Leadership, MasterIdentity, ReadFailure, View};
 
@@ -108,11 +112,13 @@ pub struct Config {
     pub allocator: allocator::Settings,
     /// `--offer-timeout`: age at which an unused offer is taken back.
     pub offer_timeout: Option<Duration>,
-    /// `--agent-reregister-timeout`: least time that frameworks, too, get to come back to a new
-    /// leader.
+    /// `--agent-reregister-timeout`: time that agents, and at least frameworks, get to come back
+    /// to a new leader.
     pub agent_reregister_timeout: Duration,
     /// Weights for a cluster that was never given any.
     pub weights: BTreeMap<Role, Weight>,
+    /// `--recovery-agent-removal-limit`, `--agent-removal-rate-limit`.
+    pub removal: Removal,
 }
 
 /// The event loop.
@@ -364,6 +370,7 @@ fn settings(config: &Config) -> Settings {
         offer_timeout: config.offer_timeout,
         agent_reregister_timeout: config.agent_reregister_timeout,
         weights: config.weights.clone(),
+        removal: config.removal,
     }
 }
 

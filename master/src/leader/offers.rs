@@ -96,10 +96,10 @@ impl Offers {
     pub(super) fn take_office(&mut self, state: &State, term: Term, now: Timestamp) {
         self.forget();
         self.term = term;
+        self.untold = state.counted_agents().map(|agent| agent.id.clone()).collect();
         if self.feed_rules(state) {
-            self.allocator.recover(state.agents_len(), now);
+            self.allocator.recover(self.untold.len(), now);
         }
-        self.untold = state.agents().map(|agent| agent.id.clone()).collect();
         for framework in state.frameworks() {
             self.framework_changed(framework, &framework.suppressed);
         }

@@ -16,7 +16,7 @@ use resources::operation::Operation;
 use thiserror::Error;
 
 use crate::state::State;
-use crate::state::command::{IdempotencyKey, SourceAddr};
+use crate::state::command::{CommandKind, IdempotencyKey, SourceAddr};
 use crate::state::dry_run::{Asked, DryRun, FailedCheck, Together};
 use crate::state::rejection::Rejection;
 use crate::state::rules::Rule;
@@ -67,6 +67,18 @@ pub struct Ruling {
     pub rule: Rule,
 }
 
+/// A command of an operator that passed form and authorisation, and that needs no name of a
+/// leader: what it comes to is the same when it is repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Administration {
+    /// Who asks.
+    pub principal: Option<Principal>,
+    /// From where.
+    pub source: SourceAddr,
+    /// What.
+    pub kind: CommandKind,
+}
+
 /// What a caller asks for.
 #[expect(clippy::large_enum_variant, reason = "nearly every request is of the large kind")]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +120,8 @@ pub enum Granted {
     Transaction(TransactionAccepted),
     /// The rule holds.
     Rule,
+    /// It is done, and there is nothing to tell.
+    Nothing,
 }
 
 impl Request {

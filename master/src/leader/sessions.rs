@@ -1,6 +1,7 @@
 //! Agents' sessions under this leader: who is live, which orders each was sent, what each
 //! reported since the last batch, when each was pinged. Soft: all of it ends with the term.
-//! Must not know queues or sockets. Next: `sessions/registering.rs`.
+//! Must not know queues or sockets. Next: `sessions/reports.rs`,
+//! `sessions/registering.rs`, `sessions/turns.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -10,20 +11,25 @@
 )]
 
 mod registering;
+mod reports;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use resources::id::{AgentId, CheckpointId, Principal, Seq};
-use resources::message::{AgentMessage, ExecutorExit, Instruction, MasterMessage, Order, Retry};
+use resources::message::{AgentMessage, ExecutorExit, Instruction, MasterMessage, Order};
 use resources::opaque::Opaque;
 use resources::task::{ExecutorName, StatusUpdate};
 use resources::time::Timestamp;
 
+use self::reports::Report;
+use self::turns::{Turn, TurnedAway};
 use super::event::{Action, Origin, Proposal, SessionId, SessionView, SessionViews};
 use super::messages::in_messages;
 use crate::state::State;
 use crate::state::command::{Response, SourceAddr};
+use crate::state::rejection::RegistrationRefusal;
 
 /// How often agents are pinged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +53,13 @@ pub(super) struct Sessions {
     returned: BTreeSet<AgentId>,
     /// Raised by every change of `live`.
     revision: u64,
-    /// Agents that came or went since the last look.
-    moved: BTreeSet<AgentId>,
+    /// Agents that came or went since the last look, and when those who fell silent were heard
+    /// last.
+    moved: BTreeMap<AgentId, Option<Timestamp>>,
+    /// Registrations that are proposed and not decided.
+    admitting: BTreeSet<SessionId>,
+    /// Agents that were turned away and are to come one after the other.
+    turned_away: TurnedAway,
 }
 
 /// What an agent said, as far as it is not about its orders.
@@ -60,6 +71,8 @@ pub(super) enum Heard {
     Statuses(AgentId, Vec<StatusUpdate>),
     /// Of executors that ended.
     Exited(AgentId, Vec<ExecutorExit>),
+    /// It leaves.
+    Farewell(AgentId),
     /// An executor's words for its scheduler.
     Words {
         /// From where.
@@ -96,27 +109,8 @@ struct Live {
     sent_upto: Seq,
     pinged_at: Timestamp,
     missed: u32,
-}
-
-/// What an agent reported and the state does not hold yet. Kept until it does: a proposal may
-/// get lost, and a silent agent reports nothing twice.
-#[derive(Debug, Default)]
-struct Report {
-    upto: Seq,
-    exceptions: BTreeMap<Seq, String>,
-    stage: ReportStage,
-}
-
-/// How far a report has come.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum ReportStage {
-    /// To be proposed with the next batch.
-    #[default]
-    Waiting,
-    /// Proposed, and not decided.
-    Proposed,
-    /// Not decided: to be proposed again after the next tick.
-    Lost,
+    /// The last ping before which nothing was missing.
+    heard_at: Timestamp,
 }
 
 impl Sessions {
@@ -129,15 +123,18 @@ impl Sessions {
             reports: BTreeMap::new(),
             returned: BTreeSet::new(),
             revision: 0,
-            moved: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            admitting: BTreeSet::new(),
+            turned_away: TurnedAway::new(),
         }
     }
 
     pub(super) fn is_live(&self, agent_id: &AgentId) -> bool {
         self.live.contains_key(agent_id)
     }
-    /// Agents that came or went since the last look.
-    pub(super) fn take_moved(&mut self) -> BTreeSet<AgentId> {
+    /// Agents that came or went since the last look, and when those who fell silent were heard
+    /// last.
+    pub(super) fn take_moved(&mut self) -> BTreeMap<AgentId, Option<Timestamp>> {
         std::mem::take(&mut self.moved)
     }
 
@@ -157,11 +154,12 @@ impl Sessions {
     /// Forgets a session. Its reports stay: they are about the agent, not about the stream.
     pub(super) fn closed(&mut self, id: SessionId) {
         let Some(session) = self.by_id.remove(&id) else { return };
+        self.admitting.remove(&id);
         if let Some(live) = session.standing
             && self.live.get(&live.agent_id) == Some(&id)
         {
             self.live.remove(&live.agent_id);
-            self.moved.insert(live.agent_id);
+            self.moved.insert(live.agent_id, None);
             self.revision += 1;
         }
         if let Some(peer) = session.peer
@@ -175,7 +173,9 @@ impl Sessions {
     pub(super) fn close_all(&mut self) -> Vec<Action> {
         let ids: Vec<SessionId> = self.by_id.keys().copied().collect();
         self.by_id.clear();
-        self.moved.extend(std::mem::take(&mut self.live).into_keys());
+        let went = std::mem::take(&mut self.live).into_keys();
+        self.moved.extend(went.map(|agent_id| (agent_id, None)));
+        self.admitting.clear();
         self.holders.clear();
         self.reports.clear();
         self.revision += 1;
@@ -209,8 +209,8 @@ impl Sessions {
         Action::Close(id)
     }
 
-    fn refuse(&mut self, id: SessionId, reason: String, retry: Retry) -> Vec<Action> {
-        let message = Box::new(MasterMessage::Refused { reason, retry });
+    fn refuse(&mut self, id: SessionId, reason: String, turn: Turn) -> Vec<Action> {
+        let message = Box::new(turn.refused(reason));
         vec![Action::Send(id, message), self.close(id)]
     }
 }
@@ -229,6 +229,7 @@ impl Sessions {
         Heard::Done(match message {
             AgentMessage::Register(_) => vec![self.close(id)],
             AgentMessage::Pong => Vec::new(),
+            AgentMessage::Unregister => return Heard::Farewell(agent_id),
             AgentMessage::Statuses(updates) => return Heard::Statuses(agent_id, updates),
             AgentMessage::Exited(exited) => return Heard::Exited(agent_id, exited),
             AgentMessage::FrameworkMessage { executor, data } => {
@@ -264,60 +265,6 @@ impl Sessions {
                 proposal.map(|p| Action::Propose(Origin::Nobody, p)).into_iter().collect()
             }
         })
-    }
-
-    fn report(&mut self, agent_id: AgentId, upto: Seq, exceptions: BTreeMap<Seq, String>) {
-        let report = self.reports.entry(agent_id).or_default();
-        report.upto = report.upto.max(upto);
-        report.exceptions.extend(exceptions);
-        report.stage = ReportStage::Waiting;
-    }
-
-    /// One command for each agent that reported since the last batch.
-    pub(super) fn flush_reports(&mut self) -> Vec<Action> {
-        let waiting = self.reports.iter_mut().filter(|(_, r)| r.stage == ReportStage::Waiting);
-        let proposals = waiting.map(|(agent_id, report)| {
-            report.stage = ReportStage::Proposed;
-            let (agent_id, exceptions) = (agent_id.clone(), report.exceptions.clone());
-            let origin = Origin::Report(agent_id.clone());
-            Action::Propose(origin, Proposal::Confirm { agent_id, upto: report.upto, exceptions })
-        });
-        proposals.collect()
-    }
-
-    /// A report was decided by the log. What came in since stays; what the state holds, or can
-    /// never take, goes.
-    pub(super) fn report_decided(
-        &mut self,
-        state: &State,
-        agent_id: &AgentId,
-        response: &Response,
-    ) {
-        let Some(report) = self.reports.get_mut(agent_id) else { return };
-        let confirmed = state.agent(agent_id).map(|agent| agent.confirmed_seq);
-        let is_refused = matches!(response, Response::Rejected(_));
-        match confirmed.filter(|confirmed| report.upto > *confirmed && !is_refused) {
-            Some(confirmed) => report.exceptions.retain(|seq, _| *seq > confirmed),
-            None if report.stage == ReportStage::Waiting && is_refused => {}
-            None => {
-                self.reports.remove(agent_id);
-            }
-        }
-    }
-
-    /// A report's proposal was lost. Nobody else knows of it.
-    pub(super) fn report_undecided(&mut self, agent_id: &AgentId) {
-        if let Some(report) = self.reports.get_mut(agent_id)
-            && report.stage == ReportStage::Proposed
-        {
-            report.stage = ReportStage::Lost;
-        }
-    }
-
-    /// Time has passed: lost reports are proposed again.
-    pub(super) fn retry_reports(&mut self) {
-        let lost = self.reports.values_mut().filter(|r| r.stage == ReportStage::Lost);
-        lost.for_each(|report| report.stage = ReportStage::Waiting);
     }
 
     /// Orders of one applied entry, by agent, ascending.
@@ -363,6 +310,24 @@ impl Sessions {
         Some(self.close(id))
     }
 
+    /// The agent was given up: it ends its tasks and itself.
+    pub(super) fn given_up(&mut self, agent_id: &AgentId) -> Vec<Action> {
+        let Some(id) = self.live.get(agent_id).copied() else { return Vec::new() };
+        let refusal = RegistrationRefusal::Gone { agent_id: agent_id.clone() };
+        self.refuse(id, refusal.to_string(), Turn::from(&refusal))
+    }
+
+    /// An agent's farewell was decided by the log.
+    pub(super) fn farewell(&mut self, id: SessionId, response: &Response) -> Vec<Action> {
+        if !self.is_open(id) {
+            return Vec::new();
+        }
+        let is_heard = *response == Response::Done;
+        let told = is_heard.then(|| Action::Send(id, Box::new(MasterMessage::Unregistered)));
+        let closed = self.close(id);
+        told.into_iter().chain([closed]).collect()
+    }
+
     pub(super) fn ping(&mut self, now: Timestamp) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut silent = Vec::new();
@@ -372,14 +337,20 @@ impl Sessions {
                 continue;
             }
             if live.missed >= self.pings.missed_max {
-                silent.push(*id);
+                silent.push((*id, live.agent_id.clone(), live.heard_at));
                 continue;
+            }
+            if live.missed == 0 {
+                live.heard_at = now;
             }
             live.pinged_at = now;
             live.missed += 1;
             actions.push(Action::Send(*id, Box::new(MasterMessage::Ping)));
         }
-        actions.extend(silent.into_iter().map(|id| self.close(id)));
+        for (id, agent_id, heard_at) in silent {
+            actions.push(self.close(id));
+            self.moved.insert(agent_id, Some(heard_at));
+        }
         actions
     }
 }

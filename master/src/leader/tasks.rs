@@ -98,6 +98,10 @@ impl Tasks {
     pub(super) fn exited(&mut self, agent_id: &AgentId, exited: Vec<ExecutorExit>) {
         self.reports.entry(agent_id.clone()).or_default().exited.extend(exited);
     }
+    /// Whether something that an agent said is not in the log yet.
+    pub(super) fn is_reporting(&self, agent_id: &AgentId) -> bool {
+        self.reports.contains_key(agent_id)
+    }
     /// One command for each agent of which something waits.
     pub(super) fn flush(&mut self) -> Vec<Action> {
         let waiting = self.reports.iter_mut().filter(|(_, report)| report.may_go());

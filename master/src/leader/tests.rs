@@ -69,6 +69,7 @@ impl Master {
             offer_timeout: None,
             agent_reregister_timeout: Duration::from_secs(600),
             weights: BTreeMap::new(),
+            removal: Removal::default(),
         };
         let handle = Leader::start(node.clone(), config);
         Self { node, handle }

@@ -59,14 +59,16 @@ impl AskReply {
 struct Caller {
     reply: oneshot::Sender<Answer>,
     since: Instant,
-    /// Once it is proposed.
+    is_proposed: bool,
+    /// Once an operation or a transaction is proposed.
     operation_id: Option<OperationId>,
 }
 
 impl Waiting {
     pub(super) fn call(&mut self, reply: oneshot::Sender<Answer>) -> CallId {
         let call_id = CallId(self.ticket());
-        let caller = Caller { reply, since: Instant::now(), operation_id: None };
+        let caller =
+            Caller { reply, since: Instant::now(), is_proposed: false, operation_id: None };
         self.calls.insert(call_id, caller);
         call_id
     }
@@ -108,6 +110,7 @@ impl Waiting {
             }
             Origin::Call(call_id) => {
                 if let Some(caller) = self.calls.get_mut(call_id) {
+                    caller.is_proposed = true;
                     caller.operation_id = operation_id;
                 }
             }
@@ -115,6 +118,9 @@ impl Waiting {
             | Origin::Report(_)
             | Origin::Tasks(_)
             | Origin::Departures
+            | Origin::Absences
+            | Origin::Presence(_)
+            | Origin::Farewell(_)
             | Origin::Removal(_)
             | Origin::Nobody => {}
         }
@@ -141,9 +147,7 @@ impl Waiting {
 
     /// Answers callers that have waited too long for a quorum, and forgets those who went.
     pub(super) fn sweep(&mut self) -> Vec<Event> {
-        let is_late = |caller: &Caller| {
-            caller.operation_id.is_some() && caller.since.elapsed() > CALL_TIMEOUT
-        };
+        let is_late = |caller: &Caller| caller.is_proposed && caller.since.elapsed() > CALL_TIMEOUT;
         let late: Vec<CallId> =
             self.calls.iter().filter(|(_, caller)| is_late(caller)).map(|(id, _)| *id).collect();
         for call_id in late {

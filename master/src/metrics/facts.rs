@@ -22,8 +22,9 @@ pub(super) const OPERATIONS: [&str; 6] =
 pub(crate) struct Facts {
     pub(crate) uptime: Duration,
     pub(crate) is_leader: bool,
-    /// Agents with a session.
+    /// Agents with a session, and those of them which are to be used.
     pub(crate) agents_connected: usize,
+    pub(crate) agents_active: usize,
     pub(crate) raft: RaftFacts,
     /// What this process did as a leader.
     pub(crate) counts: Counts,

@@ -14,13 +14,15 @@ use resources::value::{Scalar, Value};
 
 use super::facts::{TOTALS, kind};
 use crate::state::State;
+use crate::state::agents::Agent;
 use crate::state::frameworks::Framework;
-use crate::state::operations::OperationState;
+use crate::state::operations::{OperationRecord, OperationState};
 
 /// Sums over the replicated state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StateFacts {
     pub(super) agents: usize,
+    pub(super) unreachable_agents: usize,
     pub(super) alarms: usize,
     pub(super) totals: Amounts,
     pub(super) used: Amounts,
@@ -32,9 +34,12 @@ pub(crate) struct StateFacts {
     pub(super) volumes_disk: Scalar,
     /// Operations on their way, by Mesos' name in metrics.
     pub(super) pending: BTreeMap<&'static str, usize>,
+    /// Those which wait for agents that are not there.
+    pub(super) unreachable: BTreeMap<&'static str, usize>,
     /// Ended operations that are still on record.
     pub(super) finished: usize,
     pub(super) failed: usize,
+    pub(super) gone: usize,
     pub(super) frameworks: Vec<FrameworkFacts>,
     /// Tasks on record, by state.
     pub(super) tasks: BTreeMap<TaskState, u64>,
@@ -123,21 +128,19 @@ impl StateFacts {
                 quota.offered.add(&Quantities::from(&resources.filter(is_plain)));
             }
         }
-        for agent in state.agents() {
+        for agent in state.counted_agents() {
             facts.agents += 1;
             facts.totals.add_all(&agent.total);
             facts.used.add_all(&agent.used);
             agent.total.iter().for_each(|resource| facts.add_reserved(resource));
         }
+        facts.unreachable_agents = state.unreachable_agents().count();
         for record in state.operations() {
             match record.state {
-                OperationState::Pending => {
-                    if let Some(kind) = kind(&record.operation) {
-                        *facts.pending.entry(kind).or_default() += 1;
-                    }
-                }
+                OperationState::Pending => facts.add_pending(state, record),
                 OperationState::Finished => facts.finished += 1,
                 OperationState::Failed => facts.failed += 1,
+                OperationState::GoneByOperator => facts.gone += 1,
             }
         }
         for framework in state.frameworks() {
@@ -148,6 +151,13 @@ impl StateFacts {
             facts.frameworks.push(framework);
         }
         facts
+    }
+
+    fn add_pending(&mut self, state: &State, record: &OperationRecord) {
+        let Some(kind) = kind(&record.operation) else { return };
+        let is_there = state.agent(&record.agent_id).is_some_and(Agent::is_counted);
+        let counts = if is_there { &mut self.pending } else { &mut self.unreachable };
+        *counts.entry(kind).or_default() += 1;
     }
 
     fn add_reserved(&mut self, resource: &Resource) {

@@ -15,8 +15,10 @@ use resources::task::ExecutorName;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::activation::Activation;
 use super::command::{Change, Effect, Response, Standing};
 use super::operations::OperationRecord;
+use super::presence::Presence;
 use super::reconcile::{Comparison, Naming, Reregistered, compare, surplus};
 use super::rejection::{RegistrationRefusal, Rejection};
 use super::tasks::{Executor, TaskName, once_per_agent};
@@ -35,6 +37,12 @@ pub struct Agent {
     pub info: Arc<AgentInfo>,
     /// How its disk compares with the log.
     pub status: AgentStatus,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// How often it has been away.
+    pub absences: u64,
+    /// Whether it is to be used.
+    pub activation: Activation,
     /// Wall time of its admission, for display.
     pub registered_at: Timestamp,
     /// Wall time of its last registration that was written, for display.
@@ -121,6 +129,9 @@ impl Agent {
             boot_counter: registration.boot_counter,
             info: Arc::new(registration.info.clone()),
             status: AgentStatus::Registered,
+            presence: Presence::Here,
+            absences: 0,
+            activation: Activation::Active,
             registered_at: now.wall,
             reregistered_at: None,
             confirmed: base.clone(),
@@ -171,7 +182,11 @@ impl fmt::Display for Agent {
             self.confirmed_seq,
             self.pending.size(),
             self.resource_version
-        )
+        )?;
+        if !self.presence.is_here() {
+            write!(f, " {}", self.presence)?;
+        }
+        if self.activation.is_active() { Ok(()) } else { write!(f, " {}", self.activation) }
     }
 }
 
@@ -237,6 +252,7 @@ impl State {
         if known.total != agent.total {
             agent.moved(now.index);
         }
+        let was_away = !known.presence.is_here();
         effects.push(Effect::Change(match naming {
             Naming::Keeps => Change::AgentUpdated(known_as),
             Naming::Supersedes => {
@@ -248,6 +264,9 @@ impl State {
                 Change::AgentSuperseded { old: known_as, new: id }
             }
         }));
+        if was_away {
+            effects.push(Effect::Change(Change::AgentReturned(agent.id.clone())));
+        }
         if let Some(text) = alarm {
             effects.extend(self.raise_alarm(now.index, text));
         }
@@ -259,6 +278,7 @@ impl State {
         self.agents.insert_mut(agent_id.clone(), Arc::new(*agent));
         effects.extend(self.keep_settled(stamped));
         effects.extend(self.lose(now, &agent_id, &lost));
+        effects.extend(self.regain_touch(now, &agent_id, registration));
         let asked = surplus(self, registration).into_iter();
         effects.extend(asked.map(|asked| Effect::Instruct(agent_id.clone(), Box::new(asked))));
         effects.push(Effect::CapacityChanged(agent_id.clone()));

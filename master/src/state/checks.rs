@@ -79,7 +79,11 @@ impl Agent {
         })
     }
 
+    /// An agent that nobody waits for is unknown to whoever asks something of it.
     pub(super) fn accepts_operations(&self) -> Result<(), Rejection> {
+        if !self.is_counted() {
+            return Err(Rejection::UnknownAgent { agent_id: self.id.clone() });
+        }
         match &self.status {
             AgentStatus::Registered => Ok(()),
             AgentStatus::Regressed { applied_seq } => Err(Rejection::Regressed {
@@ -308,6 +312,7 @@ impl State {
             | Rejection::Registration(_)
             | Rejection::Framework { .. }
             | Rejection::Quota { .. }
+            | Rejection::Activation { .. }
             | Rejection::Fault { .. } => return rejection,
         };
         let Some(agent) = self.agent(agent_id) else { return rejection };

@@ -13,6 +13,7 @@
 //! the same of each removed framework that is kept, oldest first, with its number
 //! Tombstone (id, number)*, by id
 //! Quota*, Weight*, by role
+//! per gone agent, oldest first:  Gone · GoneHeld (resource, count)*
 //! Alarm*
 //! End (number of rows before it)
 //! ```
@@ -35,9 +36,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use super::activation::Activation;
 use super::agents::{Agent, AgentStatus};
+use super::gone::Gone;
 use super::keys::KeyEntry;
 use super::operations::OperationRecord;
+use super::presence::Presence;
 use super::tasks::{Executor, Task};
 use super::transactions::TransactionRecord;
 use super::{Alarm, Announcement, Frozen, LEVEL, State};
@@ -120,6 +124,8 @@ enum Row {
     Tombstone { id: FrameworkId, number: u64 },
     Quota(Box<QuotaConfig>),
     Weight { role: Role, weight: Weight },
+    Gone(Box<GoneRow>),
+    GoneHeld { resource: Box<Resource>, count: u64 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -153,12 +159,27 @@ struct AgentRow {
     boot_counter: u64,
     info: Arc<AgentInfo>,
     status: AgentStatus,
+    #[serde(default, skip_serializing_if = "Presence::is_here")]
+    presence: Presence,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    absences: u64,
+    #[serde(default, skip_serializing_if = "Activation::is_active")]
+    activation: Activation,
     registered_at: Timestamp,
     reregistered_at: Option<Timestamp>,
     confirmed_seq: Seq,
     next_seq: Seq,
     resource_version: u64,
     unavailable: Vec<Resource>,
+}
+
+/// A gone agent without what it held.
+#[derive(Debug, Serialize, Deserialize)]
+struct GoneRow {
+    id: AgentId,
+    checkpoint_id: CheckpointId,
+    info: Arc<AgentInfo>,
+    at: Timestamp,
 }
 
 /// The image as chunks of bytes, made one at a time.
@@ -244,6 +265,7 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
         .chain(books::rows(state))
         .chain(quotas)
         .chain(weights)
+        .chain(state.gone_agents().flat_map(gone_rows))
         .chain(state.alarms().cloned().map(Row::Alarm))
 }
 
@@ -254,6 +276,9 @@ fn agent_rows(agent: &Agent) -> impl Iterator<Item = Row> + '_ {
         boot_counter: agent.boot_counter,
         info: agent.info.clone(),
         status: agent.status.clone(),
+        presence: agent.presence,
+        absences: agent.absences,
+        activation: agent.activation,
         registered_at: agent.registered_at,
         reregistered_at: agent.reregistered_at,
         confirmed_seq: agent.confirmed_seq,
@@ -268,6 +293,19 @@ fn agent_rows(agent: &Agent) -> impl Iterator<Item = Row> + '_ {
     let pending = agent.pending.values().map(|record| Row::Pending(Box::new((**record).clone())));
     let executors = agent.executors.values().map(|e| Row::Executor(Box::new((**e).clone())));
     std::iter::once(Row::Agent(Box::new(row))).chain(confirmed).chain(pending).chain(executors)
+}
+
+fn gone_rows(gone: &Gone) -> impl Iterator<Item = Row> + '_ {
+    let row = GoneRow {
+        id: gone.agent_id.clone(),
+        checkpoint_id: gone.checkpoint_id.clone(),
+        info: Arc::clone(&gone.info),
+        at: gone.at,
+    };
+    let held = gone.held.entries();
+    let held =
+        held.map(|(resource, count)| Row::GoneHeld { resource: Box::new(resource.clone()), count });
+    std::iter::once(Row::Gone(Box::new(row))).chain(held)
 }
 
 /// SHA-256 of a value's encoding.

@@ -1,6 +1,9 @@
 //! What the log can ask of the state, and what comes back: commands, responses and effects,
 //! all plain data. Log entries are a wire format: fields are only ever added, with
-//! `#[serde(default)]`. Must not know who leads or how bytes travel. Next: `effect.rs`.
+//! `#[serde(default)]`. Must not know who leads or how bytes travel. Next: `command/display.rs`,
+//! `effect.rs`.
+
+mod display;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,13 +19,14 @@ use resources::operation::Operation;
 use resources::resource::Resource;
 use resources::role::Role;
 use resources::task::StatusUpdate;
+use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use super::accept::Accept;
 pub use super::effect::{Change, Effect};
 pub use super::keys::IdempotencyKey;
 pub use super::notice::{FeedbackState, Notice, OperationStatus};
-use super::operations::describe;
+use super::presence::Away;
 use super::rejection::list;
 pub use super::rejection::{RegistrationRefusal, Rejection};
 use super::rules::Rule;
@@ -197,10 +201,66 @@ pub enum CommandKind {
     },
     /// Set what holds for the whole cluster.
     SetRule(Box<Rule>),
+    /// Agents that were silent for one ping timeout. One that is not here is left alone.
+    Depart {
+        /// Which, and the cluster time at which each is unreachable.
+        agents: Vec<(AgentId, Timestamp)>,
+    },
+    /// An agent is there although the log says that it is away.
+    Return {
+        /// Which.
+        agent_id: AgentId,
+        /// Only while it is away for this time.
+        epoch: u64,
+    },
+    /// An agent has been away for too long.
+    MarkUnreachable {
+        /// Which.
+        agent_id: AgentId,
+        /// Only while its absence is still this one.
+        witness: Away,
+    },
+    /// An agent has ended its tasks and leaves. What it holds waits for its return.
+    Unregister {
+        /// Which.
+        agent_id: AgentId,
+    },
+    /// Give an agent up for good, with everything that it holds.
+    MarkGone {
+        /// Which.
+        agent_id: AgentId,
+    },
+    /// Offer nothing of an agent any longer.
+    Deactivate {
+        /// Which.
+        agent_id: AgentId,
+    },
+    /// Offer an agent again that was deactivated or drained.
+    Reactivate {
+        /// Which.
+        agent_id: AgentId,
+    },
+    /// Deactivate an agent and end its tasks.
+    Drain {
+        /// Which.
+        agent_id: AgentId,
+        /// How long a task may take to end by itself, at most; its own policy when none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_grace: Option<Duration>,
+        /// Whether it is marked gone once nothing is left.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        mark_gone: bool,
+    },
+    /// Nothing is left on a draining agent.
+    CompleteDrain {
+        /// Which.
+        agent_id: AgentId,
+    },
     /// Keep an alarm that was noticed outside of `apply`.
     RaiseAlarm {
-        /// Whom it is about.
-        agent_id: AgentId,
+        /// Whom it is about, if it is one agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_id: Option<AgentId>,
         /// What was seen.
         text: String,
     },
@@ -225,80 +285,7 @@ pub struct Absence {
     /// Of its subscriptions, which one ended.
     pub epoch: u64,
     /// Cluster time at which the framework is removed.
-    pub deadline: resources::time::Timestamp,
-}
-
-impl fmt::Display for CommandKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FormCluster { cluster_id } => write!(f, "form-cluster {cluster_id}"),
-            Self::TakeOffice { master_id, advertise, term } => {
-                write!(f, "take-office master {master_id} at {advertise} term {term}")
-            }
-            Self::RegisterAgent(registration) => {
-                write!(
-                    f,
-                    "register-agent {} boot {} applied {}",
-                    registration.checkpoint_id, registration.boot_counter, registration.applied_seq
-                )
-            }
-            Self::Operate { agent_id, operation_id, operation } => {
-                write!(f, "operate {agent_id} {operation_id} {}", describe(operation))
-            }
-            Self::Transact { transaction_id, members } => {
-                write!(f, "transact {transaction_id}")?;
-                members.iter().try_for_each(|Member { agent_id, operation_id, operation }| {
-                    write!(f, " [{agent_id} {operation_id} {}]", describe(operation))
-                })
-            }
-            Self::Confirm { agent_id, upto, exceptions } => {
-                write!(f, "confirm {agent_id} upto {upto}")?;
-                exceptions.iter().try_for_each(|(seq, why)| write!(f, " {seq}=FAILED({why})"))
-            }
-            Self::RecordDivergence { agent_id, foreign, missing } => {
-                let (foreign, missing) = (list(foreign), list(missing));
-                write!(f, "record-divergence {agent_id} foreign {foreign}, missing {missing}")
-            }
-            Self::SetRule(rule) => rule.fmt(f),
-            Self::RaiseAlarm { agent_id, text } => write!(f, "raise-alarm {agent_id}: {text}"),
-            Self::Subscribe { framework_id, subscription } => {
-                write!(f, "subscribe '{}'", subscription.info.name)?;
-                framework_id.as_ref().map_or(Ok(()), |id| write!(f, " as {id}"))
-            }
-            Self::UpdateFramework { framework_id, subscription: _ } => {
-                write!(f, "update-framework {framework_id}")
-            }
-            Self::SetSuppressed { framework_id, suppressed } => {
-                write!(f, "set-suppressed {framework_id}")?;
-                suppressed.iter().try_for_each(|role| write!(f, " {role}"))
-            }
-            Self::Disconnect { frameworks, grace: _ } => {
-                write!(f, "disconnect")?;
-                frameworks.iter().try_for_each(|(id, epoch)| write!(f, " {id}@{epoch}"))
-            }
-            Self::RemoveFramework { framework_id, witness } => {
-                write!(f, "remove-framework {framework_id}")?;
-                witness.map_or(Ok(()), |absence| write!(f, " absent since {}", absence.epoch))
-            }
-            Self::Accept { name, accept } => write!(f, "{name} {accept}"),
-            Self::Kill { framework_id, task_id, grace: _ } => {
-                write!(f, "kill {framework_id}/{task_id}")
-            }
-            Self::UpdateTasks { agent_id, updates, exited } => {
-                write!(f, "update-tasks {agent_id}")?;
-                updates.iter().try_for_each(|update| {
-                    write!(f, " [{} {}]", update.framework_id, update.status)
-                })?;
-                exited.iter().try_for_each(|exit| write!(f, " exited {}", exit.executor))
-            }
-            Self::AcknowledgeTask { framework_id, task_id, uuid } => {
-                write!(f, "acknowledge-task {framework_id}/{task_id} #{uuid}")
-            }
-            Self::AcknowledgeOperation { framework_id, own_id, uuid } => {
-                write!(f, "acknowledge-operation {framework_id} '{own_id}' #{uuid}")
-            }
-        }
-    }
+    pub deadline: Timestamp,
 }
 
 /// What a command came to. Replicated: every master computes the same.

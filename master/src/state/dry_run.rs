@@ -9,6 +9,7 @@ use resources::operation::Operation;
 use resources::resource::Resource;
 
 use super::checks::check_form;
+use super::command::{Command, CommandKind, Response, SourceAddr};
 use super::operations::Stamp;
 use super::rejection::Rejection;
 use super::transactions::{Draft, check_size, member, place};
@@ -162,6 +163,37 @@ impl State {
             })
         });
         changes.collect()
+    }
+
+    /// What a command about one agent would change; nothing, where its resources stay.
+    ///
+    /// # Errors
+    /// What `apply` would answer now.
+    pub fn dry_run_command(
+        &self,
+        agent_id: &AgentId,
+        kind: &CommandKind,
+    ) -> Result<Vec<AgentChange>, Rejection> {
+        let mut after = self.clone();
+        let command = Command {
+            principal: None,
+            source: SourceAddr(String::new()),
+            key: None,
+            if_versions: BTreeMap::new(),
+            kind: kind.clone(),
+        };
+        let (response, _) = after.apply(self.trial(None).now, &command);
+        if let Response::Rejected(rejection) = response {
+            return Err(rejection);
+        }
+        let Some(before) = self.agent(agent_id) else { return Ok(Vec::new()) };
+        let nothing = Resources::new();
+        let total = after.agent(agent_id).map_or(&nothing, |agent| &agent.total);
+        let (removed, added) = (beyond(&before.total, total), beyond(total, &before.total));
+        let (agent_id, resource_version) = (agent_id.clone(), before.resource_version);
+        let change = AgentChange { agent_id, resource_version, removed, added };
+        let is_change = !(change.removed.is_empty() && change.added.is_empty());
+        Ok(is_change.then_some(change).into_iter().collect())
     }
 
     fn trial<'a>(&self, principal: Option<&'a Principal>) -> Stamp<'a> {

@@ -7,6 +7,7 @@ use resources::id::{
     AgentId, CheckpointId, ClusterId, FrameworkId, MasterId, OperationId, Seq, TaskId, Term,
 };
 use resources::message::{Instruction, Order};
+use resources::resource::Resource;
 use resources::role::Role;
 use resources::task::TaskState;
 
@@ -65,6 +66,30 @@ pub enum Change {
         /// The id it has now.
         new: AgentId,
     },
+    /// An agent has been silent for some time.
+    AgentAway(AgentId),
+    /// An agent is back: it was away, unreachable or unregistered.
+    AgentReturned(AgentId),
+    /// An agent has been away for too long.
+    AgentUnreachable(AgentId),
+    /// An agent has left in order.
+    AgentUnregistered(AgentId),
+    /// An agent was given up, after what it held.
+    AgentGone(AgentId),
+    /// Something reserved was given up with its agent.
+    ReservationGone {
+        /// The agent.
+        agent_id: AgentId,
+        /// What it was.
+        resource: Box<Resource>,
+    },
+    /// A volume was given up with its agent.
+    VolumeGone {
+        /// The agent.
+        agent_id: AgentId,
+        /// What it was.
+        resource: Box<Resource>,
+    },
     /// An operation ended.
     OperationSettled(OperationId, OperationState),
     /// A transaction stands elsewhere, because one of its operations ended.
@@ -99,6 +124,17 @@ impl fmt::Display for Change {
             Self::AgentAdded(id, checkpoint) => write!(f, "agent {id} added for {checkpoint}"),
             Self::AgentUpdated(id) => write!(f, "agent {id} updated"),
             Self::AgentSuperseded { old, new } => write!(f, "agent {old} goes on as {new}"),
+            Self::AgentAway(id) => write!(f, "agent {id} is away"),
+            Self::AgentReturned(id) => write!(f, "agent {id} is back"),
+            Self::AgentUnreachable(id) => write!(f, "agent {id} is unreachable"),
+            Self::AgentUnregistered(id) => write!(f, "agent {id} has unregistered"),
+            Self::AgentGone(id) => write!(f, "agent {id} is gone"),
+            Self::ReservationGone { agent_id, resource } => {
+                write!(f, "reservation gone with {agent_id}: {resource}")
+            }
+            Self::VolumeGone { agent_id, resource } => {
+                write!(f, "volume gone with {agent_id}: {resource}")
+            }
             Self::OperationSettled(id, state) => write!(f, "operation {id} {state}"),
             Self::TransactionMoved(id, state) => write!(f, "transaction {id} {state}"),
             Self::FrameworkSubscribed(id) => write!(f, "framework {id} subscribed"),

@@ -18,13 +18,24 @@ use super::tasks::TaskName;
 use super::{State, limits};
 
 impl OperationRecord {
+    /// Whether its end is said until its framework has acknowledged it. That its agent is gone is
+    /// said once (spec §2.4).
+    const fn is_to_be_acknowledged(&self) -> bool {
+        match self.state {
+            OperationState::Finished | OperationState::Failed => true,
+            OperationState::Pending | OperationState::GoneByOperator => false,
+        }
+    }
+
     /// What its framework is told of it, if it gave it a name. Once it has ended the word has a
     /// name of its own, and is said until it is acknowledged.
     #[must_use]
     pub fn status(&self) -> Option<OperationStatus> {
         let converted = match self.state {
             OperationState::Finished => self.operation.converted(),
-            OperationState::Pending | OperationState::Failed => Vec::new(),
+            OperationState::Pending | OperationState::Failed | OperationState::GoneByOperator => {
+                Vec::new()
+            }
         };
         Some(OperationStatus {
             own_id: self.own_id.clone()?,
@@ -32,7 +43,7 @@ impl OperationRecord {
             message: self.message.clone(),
             converted,
             agent_id: Some(self.agent_id.clone()),
-            uuid: self.is_settled().then(|| UpdateId(self.uuid())),
+            uuid: self.is_to_be_acknowledged().then(|| UpdateId(self.uuid())),
         })
     }
 }
@@ -54,6 +65,10 @@ impl State {
             self.operations.insert_mut(id.clone(), Arc::clone(&record));
             match self.listener(&record) {
                 Some((framework_id, status)) => {
+                    if status.uuid.is_none() {
+                        self.forget_name(&framework_id, &status.own_id);
+                        self.leave_to_itself(&id);
+                    }
                     effects.push(Effect::Tell(framework_id, Box::new(Notice::Operation(status))));
                 }
                 None => self.settle(id),
@@ -63,8 +78,18 @@ impl State {
         super::tasks::once_per_agent(effects)
     }
 
+    /// The framework may use its name for another operation.
+    fn forget_name(&mut self, framework_id: &FrameworkId, own_id: &OperationId) {
+        if let Some(framework) = self.frameworks.get_mut(framework_id) {
+            Arc::make_mut(framework).operations.remove_mut(own_id);
+        }
+    }
+
     /// Who waits to hear of its end.
-    fn listener(&self, record: &OperationRecord) -> Option<(FrameworkId, OperationStatus)> {
+    pub(super) fn listener(
+        &self,
+        record: &OperationRecord,
+    ) -> Option<(FrameworkId, OperationStatus)> {
         let framework_id = record.framework_id.as_ref().filter(|_| !record.is_acknowledged)?;
         let framework = self.framework(framework_id)?;
         let is_meant = framework.operations.get(record.own_id.as_ref()?)? == &record.operation_id;
@@ -99,9 +124,7 @@ impl State {
         let Some(id) = record.filter(is_meant).map(|record| record.operation_id.clone()) else {
             return (Response::Done, Vec::new());
         };
-        if let Some(framework) = self.frameworks.get_mut(framework_id) {
-            Arc::make_mut(framework).operations.remove_mut(own_id);
-        }
+        self.forget_name(framework_id, own_id);
         self.leave_to_itself(&id);
         (Response::Done, Vec::new())
     }
@@ -138,7 +161,10 @@ impl State {
             return vec![Effect::Instruct(record.agent_id.clone(), instruction)];
         }
         match record.state {
-            OperationState::Pending | OperationState::Finished => return Vec::new(),
+            // Of a gone agent the tasks have ended before its orders.
+            OperationState::Pending | OperationState::Finished | OperationState::GoneByOperator => {
+                return Vec::new();
+            }
             OperationState::Failed => {}
         }
         let wall = record.settled_at.unwrap_or_default();

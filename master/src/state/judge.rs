@@ -15,6 +15,7 @@ use resources::resource::Resource;
 use resources::task::{StatusReason, TaskState};
 
 use super::accept::{Accept, Step};
+use super::activation::Activation;
 use super::agents::Agent;
 use super::command::{Effect, FeedbackState, Response};
 use super::frameworks::Framework;
@@ -62,6 +63,16 @@ impl State {
         let Some(agent) = self.agents.get(&accept.agent_id).cloned() else {
             return void(VoidAccept::AGENT_REMOVED);
         };
+        if !agent.is_counted() {
+            return void(VoidAccept::AGENT_REMOVED);
+        }
+        match agent.activation {
+            Activation::Active => {}
+            Activation::Deactivated => return void(VoidAccept::AGENT_DEACTIVATED),
+            Activation::Draining(_) | Activation::Drained(_) => {
+                return void(VoidAccept::AGENT_DRAINING);
+            }
+        }
         let offered = offered(&accept.offered);
         if agent.accepts_operations().is_err() {
             return void(VoidAccept::AGENT_ASTRAY);
@@ -184,6 +195,20 @@ impl VoidAccept {
         state: TaskState::Dropped,
         feedback: FeedbackState::Dropped,
         message: "the agent of the offers is disconnected",
+    };
+    /// The agent is not to be used.
+    const AGENT_DEACTIVATED: Self = Self {
+        reason: StatusReason::InvalidOffers,
+        state: TaskState::Dropped,
+        feedback: FeedbackState::Dropped,
+        message: "the agent of the offers is deactivated",
+    };
+    /// The agent is being emptied.
+    const AGENT_DRAINING: Self = Self {
+        reason: StatusReason::AgentDraining,
+        state: TaskState::Dropped,
+        feedback: FeedbackState::Dropped,
+        message: "the agent of the offers is being drained",
     };
     /// The agent's disk disagrees with the log.
     const AGENT_ASTRAY: Self = Self {

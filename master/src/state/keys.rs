@@ -319,6 +319,15 @@ fn body_digest(command: &Command) -> [u8; 32] {
         | CommandKind::UpdateTasks { .. }
         | CommandKind::AcknowledgeTask { .. }
         | CommandKind::AcknowledgeOperation { .. }
+        | CommandKind::Depart { .. }
+        | CommandKind::Return { .. }
+        | CommandKind::MarkUnreachable { .. }
+        | CommandKind::Unregister { .. }
+        | CommandKind::MarkGone { .. }
+        | CommandKind::Deactivate { .. }
+        | CommandKind::Reactivate { .. }
+        | CommandKind::Drain { .. }
+        | CommandKind::CompleteDrain { .. }
         | CommandKind::RaiseAlarm { .. }) => digest(&("other", versions, kind)),
     }
 }

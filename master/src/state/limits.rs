@@ -40,3 +40,6 @@ pub const COMPLETED_FRAMEWORKS_MAX: usize = 50;
 /// Operations of one framework which bear its own name and whose end it has not acknowledged.
 /// None is forgotten before: beyond it, operations with a name are refused.
 pub const NAMED_OPERATIONS_MAX: usize = 10_000;
+/// Agents that are gone of which what they held is kept for those who look: the last ones. That
+/// they are gone is kept for ever.
+pub const GONE_AGENTS_REMEMBERED_MAX: u64 = 1_000;

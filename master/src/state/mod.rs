@@ -4,7 +4,8 @@
 //!
 //! Reading order: [`command`], [`accept`], [`effect`], [`notice`] and [`rejection`] (what is
 //! asked and answered), `reading` (what can be looked up), [`agents`], [`usage`] (what of one is
-//! free), [`limits`], [`keys`] (repeats), [`rules`] ([`quota`], [`weights`]), [`operations`], [`checks`], [`transactions`],
+//! free), [`presence`], [`activation`], [`gone`], [`limits`], [`keys`] (repeats), [`rules`]
+//! ([`quota`], [`weights`]), [`operations`], [`checks`], [`transactions`],
 //! [`dry_run`], [`reservations`], [`confirm`], [`reconcile`] (what a registration comes to),
 //! [`frameworks`], [`tasks`], `judge` (ACCEPT), `feedback` (what frameworks hear of operations),
 //! [`codec`] (snapshots).
@@ -17,6 +18,7 @@
 )]
 
 pub mod accept;
+pub mod activation;
 pub mod agents;
 mod checks;
 pub mod codec;
@@ -26,11 +28,13 @@ pub mod dry_run;
 pub mod effect;
 mod feedback;
 pub mod frameworks;
+pub mod gone;
 mod judge;
 pub mod keys;
 pub mod limits;
 pub mod notice;
 pub mod operations;
+pub mod presence;
 pub mod quota;
 mod reading;
 pub mod reconcile;
@@ -59,14 +63,17 @@ use resources::time::Timestamp;
 use resources::weight::Weight;
 use serde::{Deserialize, Serialize};
 
+pub use self::activation::{Activation, Drain};
 pub use self::agents::{Agent, AgentStatus};
 pub use self::command::{Change, Command, CommandKind, Effect, Response, SourceAddr, Standing};
 pub use self::dry_run::{Asked, DryRun};
 pub use self::frameworks::{Connection, Framework};
+pub use self::gone::Gone;
 pub use self::judge::VoidAccept;
 use self::keys::{KeyName, KeyTable, Looked};
 pub use self::operations::{OperationRecord, OperationState};
-pub use self::rejection::{RegistrationRefusal, Rejection};
+pub use self::presence::{Away, Presence};
+pub use self::rejection::{ActivationRefusal, RegistrationRefusal, Rejection};
 pub use self::rules::Rule;
 pub use self::tasks::{KillRequest, Task, TaskName};
 pub use self::transactions::{TransactionId, TransactionRecord, TransactionState};
@@ -101,6 +108,10 @@ pub struct State {
     agents: PersistentMap<AgentId, Arc<Agent>>,
     by_checkpoint: PersistentMap<CheckpointId, AgentId>,
     agents_made: u64,
+    /// Agents that were given up, for ever.
+    gone: PersistentMap<AgentId, Arc<Gone>>,
+    gone_checkpoints: PersistentMap<CheckpointId, AgentId>,
+    gone_order: PersistentMap<u64, AgentId>,
     /// Pending ones and those that ended lately.
     operations: PersistentMap<OperationId, Arc<OperationRecord>>,
     /// Ended ones in the order of their end, oldest first.
@@ -166,6 +177,9 @@ impl Default for State {
             agents: PersistentMap::default(),
             by_checkpoint: PersistentMap::default(),
             agents_made: 0,
+            gone: PersistentMap::default(),
+            gone_checkpoints: PersistentMap::default(),
+            gone_order: PersistentMap::default(),
             operations: PersistentMap::default(),
             settled: PersistentMap::default(),
             settled_next: 0,
@@ -245,6 +259,7 @@ impl State {
                     | Rejection::VolumesInUse { .. }
                     | Rejection::Framework { .. }
                     | Rejection::Quota { .. }
+                    | Rejection::Activation { .. }
                     | Rejection::ClusterFormed { .. } => Vec::new(),
                 };
                 (Response::Rejected(rejection), effects)
@@ -304,8 +319,25 @@ impl State {
                 Ok(self.acknowledge_operation(framework_id, own_id, *uuid))
             }
             CommandKind::SetRule(rule) => self.set_rule(rule),
+            CommandKind::Depart { agents } => Ok(self.depart(now, agents)),
+            CommandKind::Return { agent_id, epoch } => Ok(self.come_back(agent_id, *epoch)),
+            CommandKind::MarkUnreachable { agent_id, witness } => {
+                Ok(self.mark_unreachable(now, agent_id, *witness))
+            }
+            CommandKind::Unregister { agent_id } => self.unregister(now, agent_id),
+            CommandKind::MarkGone { agent_id } => self.mark_gone(now, agent_id),
+            CommandKind::Deactivate { agent_id } => self.deactivate(agent_id),
+            CommandKind::Reactivate { agent_id } => self.reactivate(agent_id),
+            CommandKind::Drain { agent_id, max_grace, mark_gone } => {
+                self.drain(now, agent_id, (*max_grace, *mark_gone))
+            }
+            CommandKind::CompleteDrain { agent_id } => Ok(self.complete_drain(now, agent_id)),
             CommandKind::RaiseAlarm { agent_id, text } => {
-                let effects = self.raise_alarm(now.index, format!("{agent_id}: {text}"));
+                let text = match agent_id {
+                    Some(agent_id) => format!("{agent_id}: {text}"),
+                    None => text.clone(),
+                };
+                let effects = self.raise_alarm(now.index, text);
                 Ok((Response::Done, effects))
             }
         }

@@ -27,6 +27,8 @@ pub enum OperationState {
     Finished,
     /// Not done; its inputs are free again.
     Failed,
+    /// Its agent was given up first.
+    GoneByOperator,
 }
 
 impl fmt::Display for OperationState {
@@ -35,6 +37,7 @@ impl fmt::Display for OperationState {
             Self::Pending => "OPERATION_PENDING",
             Self::Finished => "OPERATION_FINISHED",
             Self::Failed => "OPERATION_FAILED",
+            Self::GoneByOperator => "OPERATION_GONE_BY_OPERATOR",
         })
     }
 }
@@ -122,7 +125,9 @@ impl OperationRecord {
     pub const fn is_settled(&self) -> bool {
         match self.state {
             OperationState::Pending => false,
-            OperationState::Finished | OperationState::Failed => true,
+            OperationState::Finished | OperationState::Failed | OperationState::GoneByOperator => {
+                true
+            }
         }
     }
 }

@@ -105,7 +105,7 @@ impl State {
     ) -> BTreeMap<Role, Quantities> {
         let roles = roles.into_iter().map(|role| (role.as_str(), Sums::default()));
         let mut sums: BTreeMap<&str, Sums> = roles.collect();
-        for agent in self.agents() {
+        for agent in self.counted_agents() {
             consume(agent, &mut sums);
         }
         let role = |text| Role::parse(text).expect("it was one before");
@@ -115,7 +115,7 @@ impl State {
     #[must_use]
     pub fn capacity(&self) -> Quantities {
         let mut sum = Sums::default();
-        let totals = self.agents().flat_map(|agent| agent.total.iter());
+        let totals = self.counted_agents().flat_map(|agent| agent.total.iter());
         totals.filter(|resource| !resource.revocable).for_each(|resource| add(&mut sum, resource));
         sum.into()
     }

@@ -12,6 +12,7 @@ use resources::time::Timestamp;
 use super::agents::Agent;
 use super::command::OperationStatus;
 use super::frameworks::Framework;
+use super::gone::Gone;
 use super::keys::KeyTable;
 use super::operations::OperationRecord;
 use super::tasks::Task;
@@ -59,11 +60,33 @@ impl State {
     pub fn advertised(&self, master_id: MasterId) -> Option<&str> {
         self.masters.get(&master_id).map(String::as_str)
     }
-    /// All agents, by id.
+    /// All agents on record, by id, whether somebody waits for them or not.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values().map(Arc::as_ref)
     }
-    /// Number of agents.
+    /// Agents whose resources are part of the cluster, by id.
+    pub fn counted_agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents().filter(|agent| agent.is_counted())
+    }
+    /// Unreachable agents, by id.
+    pub fn unreachable_agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents().filter(|agent| agent.presence.unreachable_since().is_some())
+    }
+    /// An agent that was given up.
+    #[must_use]
+    pub fn gone_agent(&self, id: &AgentId) -> Option<&Gone> {
+        self.gone.get(id).map(Arc::as_ref)
+    }
+    /// Agents that were given up, oldest first.
+    pub fn gone_agents(&self) -> impl Iterator<Item = &Gone> {
+        self.gone_order.values().filter_map(|id| self.gone_agent(id))
+    }
+    /// An agent that was given up, by its work directory.
+    #[must_use]
+    pub fn gone_agent_of(&self, checkpoint_id: &CheckpointId) -> Option<&Gone> {
+        self.gone_agent(self.gone_checkpoints.get(checkpoint_id)?)
+    }
+    /// Number of agents on record.
     #[must_use]
     pub fn agents_len(&self) -> usize {
         self.agents.size()

@@ -11,12 +11,14 @@
 //! | known | before what it confirmed | | REGRESSED |
 //! | known | other operations than given | | DIVERGED, nothing confirmed |
 //! | known | between | differs | confirmed, DIVERGED |
+//! | known, given up | any | | refused: gone |
 //! | known | what it confirmed | equal | nothing to write |
 //! | known | between | equal | confirmed |
 //! | known | any of the last three, and it declares otherwise | | rebased, or refused |
 //! | known, id thrown away, other identity | any | | superseded: the same under a new id |
 //!
-//! What runs is compared in `reconcile/running.rs`: tasks that the agent must know of and does
+//! An agent that was away, unreachable or unregistered is here again whatever else is found,
+//! which has to be written. What runs is compared in `reconcile/running.rs`: tasks that the agent must know of and does
 //! not are lost, which has to be written; what it runs and should not is only asked to end.
 
 mod running;
@@ -33,6 +35,7 @@ use super::State;
 use super::agents::{Agent, AgentStatus, undeclarable};
 use super::command::Standing;
 use super::operations::OperationRecord;
+use super::presence::Presence;
 use super::rejection::RegistrationRefusal;
 
 use self::running::Lost;
@@ -97,6 +100,10 @@ pub fn compare(state: &State, registration: &Registration) -> Comparison {
     if let Some(refusal) = foreign_to(state, registration).or_else(|| undeclarable(registration)) {
         return Comparison::Refuse(refusal);
     }
+    if let Some(gone) = state.gone_agent_of(&registration.checkpoint_id) {
+        let agent_id = gone.agent_id.clone();
+        return Comparison::Refuse(RegistrationRefusal::Gone { agent_id });
+    }
     let Some(known) = state.agent_of(&registration.checkpoint_id) else {
         return compare_new(registration);
     };
@@ -143,7 +150,8 @@ fn outcome(known: &Agent, registration: &Registration, found: Reregistered) -> C
     }
     let says_the_same = found.agent.info == known.info
         && found.agent.boot_counter == known.boot_counter
-        && found.agent.unavailable == known.unavailable;
+        && found.agent.unavailable == known.unavailable
+        && found.agent.presence == known.presence;
     let is_in_step = known.status == AgentStatus::Registered && found.agent.status == known.status;
     if is_kept && says_the_same && is_in_step {
         let (upto, exceptions) = (registration.applied_seq, exceptions(known, registration));
@@ -201,6 +209,7 @@ fn reregistered(
         agent.info = Arc::new(registration.info.clone());
     }
     agent.boot_counter = registration.boot_counter;
+    agent.presence = Presence::Here;
     agent.unavailable = registration.unavailable.clone();
     let is_news = agent.status != known.status && !found.is_empty();
     let alarm = is_news.then(|| format!("{}: {}", known.id, found.join(", ")));

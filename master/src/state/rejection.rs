@@ -17,7 +17,7 @@ use super::keys::{IdempotencyKey, KeyQuota};
 use super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::tasks::TaskName;
 
-pub use self::refusals::{FrameworkRefusal, QuotaRefusal, RegistrationRefusal};
+pub use self::refusals::{ActivationRefusal, FrameworkRefusal, QuotaRefusal, RegistrationRefusal};
 
 /// The state says no. Deterministic, and part of the replicated response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
@@ -230,6 +230,14 @@ pub enum Rejection {
         /// Why.
         refusal: QuotaRefusal,
     },
+    /// REACTIVATE_AGENT of an agent that cannot be.
+    #[error("agent {agent_id} {refusal}")]
+    Activation {
+        /// The agent.
+        agent_id: AgentId,
+        /// Why.
+        refusal: ActivationRefusal,
+    },
     /// An invariant would have broken; the state stayed as it was.
     #[error("fault at index {index}: {what}")]
     Fault {
@@ -250,6 +258,7 @@ impl Rejection {
             Self::Member { rejection, .. } => rejection.is_retryable(),
             Self::Quota { refusal, .. } => refusal.is_retryable(),
             Self::Framework { .. }
+            | Self::Activation { .. }
             | Self::UnknownAgent { .. }
             | Self::Invalid { .. }
             | Self::VolumeExists { .. }
@@ -286,6 +295,7 @@ impl Rejection {
             Self::Member { rejection, .. } => rejection.is_kept_under_key(),
             Self::Quota { refusal, .. } => refusal.is_of_state(),
             Self::Framework { .. }
+            | Self::Activation { .. }
             | Self::Invalid { .. }
             | Self::Overloaded { .. }
             | Self::KeyReused { .. }
@@ -313,6 +323,7 @@ impl Rejection {
             | Self::VolumesInUse { .. }
             | Self::Framework { .. }
             | Self::Quota { .. }
+            | Self::Activation { .. }
             | Self::Overloaded { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }

@@ -215,7 +215,7 @@ fn memory_of_outcomes_is_bounded() {
         principal: principal.clone(),
         key: command::IdempotencyKey::parse(format!("k{number}")).unwrap(),
     };
-    let asked = command(CommandKind::RaiseAlarm { agent_id: agent_id(), text });
+    let asked = command(CommandKind::RaiseAlarm { agent_id: Some(agent_id()), text });
     // The size that counts is that of the outcome, not of the command.
     let looked = table.look_up(&name(0, &principal), &asked).unwrap();
     let Looked::Fresh(digest) = looked else { panic!("unknown key") };

@@ -277,7 +277,7 @@ impl State {
         let transaction = Arc::make_mut(self.transactions.get_mut(transaction_id)?);
         let before = transaction.state();
         transaction.pending = transaction.pending.saturating_sub(1);
-        if record.state == OperationState::Failed {
+        if record.state != OperationState::Finished {
             transaction.failed.push(record.operation_id.clone());
         }
         if transaction.is_settled() {

@@ -166,7 +166,7 @@ impl Agent {
         Self::try_register_as(address, credential, name, resources).await.unwrap()
     }
 
-    /// Registers, or gives the status that its stream ended with.
+    /// Registers, or gives the status that its stream ended with; a refusal is `ABORTED`.
     pub(crate) async fn try_register_as(
         address: &str,
         credential: Option<(&str, &str)>,
@@ -205,10 +205,13 @@ impl Agent {
             request.metadata_mut().insert("authorization", basic.parse().unwrap());
         }
         let mut stream = client.session(request).await?.into_inner();
-        let welcome = stream.message().await?.expect("a welcome");
-        let MasterMessage::Welcome { agent_id: id, .. } = master_from_wire(welcome).unwrap().1
-        else {
-            panic!("no welcome")
+        let answer = stream.message().await?.expect("an answer");
+        let id = match master_from_wire(answer).unwrap().1 {
+            MasterMessage::Welcome { agent_id, .. } => agent_id,
+            refused @ MasterMessage::Refused { .. } => {
+                return Err(tonic::Status::aborted(format!("{refused:?}")));
+            }
+            other => panic!("neither a welcome nor a refusal: {other:?}"),
         };
         let (obey, mut may_obey) = watch::channel(true);
         let session = tokio::spawn(async move {

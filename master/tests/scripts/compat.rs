@@ -67,9 +67,23 @@ const FRAMEWORKS: [&str; 13] = [
     "register w1 declares=cpus:4 applied=2 tasks=c-0000/t1:TASK_RUNNING executors=c-0000/e2",
 ];
 
+/// The life of agents.
+const AGENTS: [&str; 9] = [
+    "depart c-S0@80 c-S1@90",
+    "return c-S0 epoch=3",
+    "mark-unreachable c-S1 epoch=1 since=5 deadline=90",
+    "unregister c-S0",
+    "mark-gone c-S0 as=ops",
+    "deactivate c-S0",
+    "reactivate c-S0",
+    "drain c-S0 grace=30 then=gone as=ops",
+    "complete-drain c-S0",
+];
+
 #[test]
 fn commands_of_version_1() {
-    check_commands("command-1", COMMANDS.iter().chain(&LATER).chain(&FRAMEWORKS));
+    let all = COMMANDS.iter().chain(&LATER).chain(&FRAMEWORKS).chain(&AGENTS);
+    check_commands("command-1", all);
 }
 
 fn check_commands<'a>(series: &str, commands: impl Iterator<Item = &'a &'a str>) {
@@ -167,4 +181,32 @@ fn snapshot_with_rules() {
         "weigh ads:2.5 *:0.0000015",
     ];
     check_snapshot("snapshot-1-rules.msgpack", &commands);
+}
+
+/// Agents in each presence and activation, and a gone one with what it held.
+#[test]
+fn snapshot_with_the_life_of_agents() {
+    let commands = [
+        "form c",
+        "register w1 declares=cpus:8;disk:100",
+        "register w2 declares=cpus:1",
+        "register w3 declares=cpus:1",
+        "register w4 declares=cpus:1",
+        "register w5 declares=cpus:1;disk:10",
+        "subscribe f1 roles=ads timeout=60",
+        "accept 1-1 c-0000 c-S0 ads cpus:8;disk:100 | reserve disk:50@ads id=r | launch t1 cpus:1",
+        "reserve c-S4 1-2 disk:5@ads",
+        "create c-S4 1-3 disk:5@ads#v1",
+        "depart c-S0@80 c-S1@90",
+        "return c-S1 epoch=1",
+        "depart c-S1@95",
+        "mark-unreachable c-S0 epoch=1 since=11 deadline=80",
+        "unregister c-S2",
+        "drain c-S0 grace=30 then=gone",
+        "deactivate c-S1",
+        "drain c-S3",
+        "complete-drain c-S3",
+        "mark-gone c-S4",
+    ];
+    check_snapshot("snapshot-1-agents.msgpack", &commands);
 }

@@ -9,11 +9,14 @@
 //! open S · close S                   a stream opens or ends
 //! register S WORKDIR …               as in the state scripts
 //! report S UPTO [SEQ!reason …] · resend S FROM · pong S · total S SEQ LIST
+//! administer C COMMAND…              of the life of agents, in the state scripts
+//! farewell S                         its agent leaves
 //! commit                             what was proposed becomes one entry
 //! unknown                            what was proposed has no known outcome
 //! full                               what was proposed found no room in the queue
 //! barrier passed|failed · tick SECONDS [noquorum]
-//! settings [timeout=SECONDS] [interval=SECONDS]   first line of a script
+//! settings [timeout=SECONDS] [interval=SECONDS] [limit=PERCENT] [rate=N/SECONDS]
+//!                                    first line of a script
 //! status S FRAMEWORK TASK STATE [uuid=N] [latest=STATE] · exited S FRAMEWORK EXECUTOR STATUS
 //! words S FRAMEWORK EXECUTOR TEXT
 //! offers                             what is outstanding
@@ -31,9 +34,9 @@ use resources::task::{ExecutorName, StatusUpdate};
 use resources::time::Timestamp;
 
 use master::allocator;
-use master::leader::core::{Core, Pings, Settings};
+use master::leader::core::{Core, Pings, Rate, Removal, Settings, Share};
 use master::leader::event::{Action, CallId, Event, Origin, Proposal, SessionId, WaiterId};
-use master::leader::{Call, ProposeFailure, Request, Ruling, Transaction};
+use master::leader::{Administration, Call, ProposeFailure, Request, Ruling, Transaction};
 use master::state::command::{Command, CommandKind, SourceAddr};
 use master::state::transactions::{Member, TransactionId};
 use master::state::{Moment, State};
@@ -83,7 +86,8 @@ impl Play {
             }
             "settings" => {
                 let seconds = |name| line.named.get(name).map(|text| text.parse().unwrap());
-                self.core = Core::new(settings(seconds("timeout"), seconds("interval")));
+                let settings = settings(seconds("timeout"), seconds("interval"));
+                self.core = Core::new(Settings { removal: removal(&line), ..settings });
                 return Vec::new();
             }
             "offers" => {
@@ -95,6 +99,7 @@ impl Play {
             "full" => self.full(),
             "transact" => vec![transact(text, &line)],
             "rule" => vec![ruling(text, &line)],
+            "administer" => vec![administer(text, &line)],
             _ => match asks::event(text, &line) {
                 Some(event) => vec![event],
                 None => vec![self.event(&line)],
@@ -153,6 +158,7 @@ impl Play {
             }),
             "resend" => said(AgentMessage::Resend { from: seq(2) }),
             "pong" => said(AgentMessage::Pong),
+            "farewell" => said(AgentMessage::Unregister),
             "status" => said(AgentMessage::Statuses(updates(line).0)),
             "exited" => said(AgentMessage::Exited(updates(line).1)),
             "words" => said(AgentMessage::FrameworkMessage {
@@ -245,6 +251,15 @@ impl Play {
     }
 }
 
+/// An operator's command about an agent.
+fn administer(text: &str, line: &Line<'_>) -> Event {
+    let command = text.splitn(3, ' ').nth(2).unwrap();
+    let Command { principal, source, kind, .. } = super::lines::command(command);
+    let call_id = CallId(line.words[1][1..].parse().unwrap());
+    let administration = Box::new(Administration { principal, source, kind });
+    Event::AdministrationArrived { call_id, administration }
+}
+
 /// What an agent says of tasks, read as a command of the state scripts.
 fn updates(line: &Line<'_>) -> (Vec<StatusUpdate>, Vec<ExecutorExit>) {
     let named = line.named.iter().map(|(name, value)| format!("{name}={value}"));
@@ -272,7 +287,19 @@ fn settings(timeout: Option<u64>, interval: Option<u64>) -> Settings {
         offer_timeout: timeout.map(Duration::from_secs),
         agent_reregister_timeout: Duration::from_secs(600),
         weights: BTreeMap::new(),
+        removal: Removal::default(),
     }
+}
+
+/// `limit=PERCENT rate=N/SECONDS`
+fn removal(line: &Line<'_>) -> Removal {
+    let rate = line.named.get("rate").map(|text| {
+        let (count, per) = text.split_once('/').unwrap();
+        let per = Duration::from_secs(per.parse().unwrap());
+        Rate { count: count.parse().unwrap(), per }
+    });
+    let percent = u32::try_from(line.number("limit", 100)).unwrap();
+    Removal { limit: Share(percent * 10_000), rate }
 }
 
 fn transact(text: &str, line: &Line<'_>) -> Event {

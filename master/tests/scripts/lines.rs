@@ -12,7 +12,8 @@
 //! quota ROLE [guarantee=LIST] [limit=LIST] | ROLE … [force=yes] [prior=without|with]
 //! weigh ROLE:WEIGHT …
 //! ```
-//! Those of frameworks and tasks are in `schedulers.rs`.
+//! Those of the life of agents are in `agents.rs`, those of frameworks and tasks in
+//! `schedulers.rs`.
 //!
 //! Any of them with `as=PRINCIPAL`, `key=KEY`, `if=AGENT:VERSION,…`. `_` in a reason is a blank.
 
@@ -35,7 +36,7 @@ use master::state::transactions::{Member, TransactionId};
 use master::state::weights::WeightUpdate;
 
 use super::notation::{amount, list};
-use super::schedulers;
+use super::{agents, schedulers};
 
 /// A line in parts: its words, and what stands behind `name=`.
 pub(crate) struct Line<'a> {
@@ -84,7 +85,9 @@ pub(crate) fn command(text: &str) -> Command {
             "transact" => transaction(text),
             "accept" => schedulers::accept(text),
             "quota" | "weigh" => CommandKind::SetRule(Box::new(rule(text))),
-            _ => schedulers::kind(&line).unwrap_or_else(|| kind(&line)),
+            _ => agents::kind(&line)
+                .or_else(|| schedulers::kind(&line))
+                .unwrap_or_else(|| kind(&line)),
         },
     }
 }

@@ -1,8 +1,8 @@
 //! The state against a naive model of the whole: two agents that carry out their orders late, out
-//! of step with each other and with failing CREATEs, calls and transactions with and without
-//! keys, a framework whose tasks come and go. The model knows amounts in a map and nothing of
-//! conversions, folds or persistent maps; after every step totals, volumes, operations,
-//! transactions, tasks and what they use have to be the same.
+//! of step with each other and with failing CREATEs, that are unreachable or leave and come back,
+//! calls and transactions with and without keys, a framework whose tasks come and go. The model
+//! knows amounts in a map and nothing of conversions, folds or persistent maps; after every step
+//! totals, volumes, operations, transactions, tasks and what they use have to be the same.
 
 mod naive;
 
@@ -118,6 +118,19 @@ impl System {
         assert_eq!(self.apply(&Command { kind, ..line }), Response::Done);
     }
 
+    fn leave(&mut self, agent: usize, in_order: bool) {
+        let is_counted = self.state.agents().nth(agent).unwrap().is_counted();
+        if in_order && is_counted {
+            assert_eq!(self.line(&format!("unregister c-S{agent}")), Response::Done);
+        } else if is_counted {
+            self.line(&format!("depart c-S{agent}@1"));
+            let agent = self.state.agents().nth(agent).unwrap();
+            let (agent_id, witness) = (agent.id.clone(), agent.presence.away().unwrap());
+            let kind = CommandKind::MarkUnreachable { agent_id, witness };
+            self.apply(&Command { kind, ..command("form c") });
+        }
+    }
+
     fn register(&mut self, agent: usize, model: &AgentModel) {
         let line = format!("register w{agent} declares={DECLARED} boot={}", model.boots);
         let mut registration = registration(&format!("w{agent}"), &Line::new(&line));
@@ -199,6 +212,8 @@ impl StateMachineTest for System {
                 }
             }
             Step::CarryOut { .. } => {}
+            Step::Leave { agent, in_order } => system.leave(agent, in_order),
+            Step::Report { agent, ago: _ } if !model.agents[agent].is_counted => {}
             Step::Report { agent, ago } => {
                 let known = &model.agents[agent];
                 let ago = usize::try_from(ago).unwrap();
@@ -221,6 +236,7 @@ impl StateMachineTest for System {
             assert_eq!(agent.total, expected);
             assert!(agent.total.volumes().eq(expected.volumes()));
             assert_eq!(agent.total.quantities(), agent.base.quantities());
+            assert_eq!(agent.is_counted(), known.is_counted);
             assert_eq!(agent.confirmed_seq, Seq(known.confirmed as u64));
             assert_eq!(agent.pending.size(), known.orders.len() - known.confirmed);
             assert_eq!(agent.used, resources(&known.used()));
@@ -255,6 +271,8 @@ impl StateMachineTest for System {
                 agent.carry_out(false);
             }
             agent.report(agent.orders.len());
+            agent.is_counted = true;
+            system.register(number, &model.agents[number]);
             system.report(number, &model.agents[number], model.agents[number].orders.len());
             let held = resources(&model.agents[number].held);
             let agent = system.state.agents().nth(number).unwrap();

@@ -1,10 +1,11 @@
 //! Golden scripts of the pure parts: one scenario a file in `testscripts/`, prose on top,
 //! commands, `---`, then everything that comes out. `HOLDFAST_RECORD=1 cargo test -p
 //! holdfast-master --test scripts` writes what comes out; re-record only what you can explain.
-//! Reading order: `notation.rs`, `lines.rs`, `schedulers.rs`, `state.rs`, `allocator.rs`,
-//! `allocator_laws.rs`, `leader.rs`, `model.rs`, `machine.rs`, `reports.rs`, `compat.rs`.
+//! Reading order: `notation.rs`, `lines.rs`, `agents.rs`, `schedulers.rs`, `state.rs`,
+//! `allocator.rs`, `allocator_laws.rs`, `leader.rs`, `model.rs`, `machine.rs`, `reports.rs`, `compat.rs`.
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod agents;
 mod allocator;
 mod allocator_laws;
 mod compat;

@@ -143,7 +143,9 @@ impl Play {
 
     fn show(&self, id: &str) -> Vec<String> {
         let Some(agent) = self.state.agent(&AgentId::parse(id).unwrap()) else {
-            return vec![format!("no agent {id}")];
+            let gone = self.state.gone_agent(&AgentId::parse(id).unwrap());
+            let told = gone.map(|gone| format!("gone at {}, held {}", gone.at, gone.held));
+            return vec![told.unwrap_or_else(|| format!("no agent {id}"))];
         };
         let mut lines = vec![agent.to_string(), format!("  total {}", agent.total)];
         if agent.confirmed != agent.total {

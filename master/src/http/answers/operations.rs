@@ -31,11 +31,14 @@ fn operation(record: &OperationRecord) -> Operation {
         OperationState::Pending => v1::OperationState::OperationPending,
         OperationState::Finished => v1::OperationState::OperationFinished,
         OperationState::Failed => v1::OperationState::OperationFailed,
+        OperationState::GoneByOperator => v1::OperationState::OperationGoneByOperator,
     };
     let id = |id: &OperationId| v1::OperationId { value: id.to_string() };
     let made = match record.state {
         OperationState::Finished => record.operation.converted(),
-        OperationState::Pending | OperationState::Failed => Vec::new(),
+        OperationState::Pending | OperationState::Failed | OperationState::GoneByOperator => {
+            Vec::new()
+        }
     };
     // A framework knows it by its own name or by none; operators by ours.
     let name = match &record.framework_id {

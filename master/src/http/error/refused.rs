@@ -35,6 +35,7 @@ impl Refused {
             | Rejection::VolumesNotFound { .. }
             | Rejection::VolumesInUse { .. }
             | Rejection::Framework { .. }
+            | Rejection::Activation { .. }
             | Rejection::TransactionSize { .. } => StatusCode::BAD_REQUEST,
             Rejection::Quota { refusal, .. } => match refusal {
                 QuotaRefusal::Overcommitted { by_old_call: true, .. } => StatusCode::CONFLICT,
@@ -127,6 +128,7 @@ impl Refused {
             Rejection::Framework { refusal, .. } => refusal.to_string(),
             other @ (Rejection::SharesRemain { .. }
             | Rejection::Quota { .. }
+            | Rejection::Activation { .. }
             | Rejection::Overloaded { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
@@ -210,6 +212,7 @@ fn known_resources(rejection: &Rejection) -> Vec<&Resource> {
         Rejection::UnknownAgent { .. }
         | Rejection::Framework { .. }
         | Rejection::Quota { .. }
+        | Rejection::Activation { .. }
         | Rejection::Invalid { .. }
         | Rejection::Overloaded { .. }
         | Rejection::Regressed { .. }

@@ -156,7 +156,9 @@ const fn feedback(state: FeedbackState) -> v1::OperationState {
         FeedbackState::Error => v1::OperationState::OperationError,
         FeedbackState::Dropped => v1::OperationState::OperationDropped,
         FeedbackState::Unreachable => v1::OperationState::OperationUnreachable,
-        FeedbackState::GoneByOperator => v1::OperationState::OperationGoneByOperator,
+        FeedbackState::GoneByOperator | FeedbackState::Recorded(OperationState::GoneByOperator) => {
+            v1::OperationState::OperationGoneByOperator
+        }
         FeedbackState::Unknown => v1::OperationState::OperationUnknown,
     }
 }

@@ -14,6 +14,7 @@ use super::{forms, pid, seconds};
 use crate::http::about::AGENT_CAPABILITIES;
 use crate::http::picture::Picture;
 use crate::http::usage;
+use crate::state::activation::Activation;
 use crate::state::agents::Agent;
 
 /// An agent.
@@ -30,6 +31,13 @@ pub(crate) struct Slave<'a> {
     reregistered_time: Option<f64>,
     active: bool,
     deactivated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drain_info: Option<DrainInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated_drain_start_time_seconds: Option<f64>,
+    /// Since when nobody waits for it; stands only at those which are unreachable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreachable_time: Option<f64>,
     capabilities: &'static [&'static str],
     resources: Summary<'a>,
     used_resources: Summary<'a>,
@@ -39,6 +47,25 @@ pub(crate) struct Slave<'a> {
     resource_version: u64,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     full: Option<Full>,
+}
+
+/// How an agent is being drained, or was.
+#[derive(Debug, Serialize)]
+struct DrainInfo {
+    state: &'static str,
+    config: DrainConfig,
+}
+
+#[derive(Debug, Serialize)]
+struct DrainConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_grace_period: Option<MaxGracePeriod>,
+    mark_gone: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct MaxGracePeriod {
+    nanoseconds: u128,
 }
 
 /// The keys that only `/slaves` has.
@@ -71,24 +98,24 @@ pub(crate) struct RecoveredSlave<'a> {
 pub(crate) struct Slaves<'a> {
     pub(crate) slaves: Vec<Slave<'a>>,
     pub(crate) recovered_slaves: Vec<RecoveredSlave<'a>>,
-    /// Unreachable agents, of which this version makes none: an agent that is away stays.
+    /// Agents that nobody waits for, until they come back with all that is on record for them.
     pub(crate) unreachable_slaves: Vec<Slave<'a>>,
 }
 
 impl<'a> Slaves<'a> {
     /// All agents, or the one with this id, as this reader may see them.
     pub(crate) fn of(picture: &Picture<'a>, slave_id: Option<&str>, detail: Detail) -> Self {
-        let wanted = || {
-            let is_wanted = move |agent: &&Agent| slave_id.is_none_or(|id| agent.id.as_str() == id);
-            picture.view.state.agents().filter(is_wanted)
-        };
+        let state = &picture.view.state;
+        let is_wanted = |agent: &&Agent| slave_id.is_none_or(|id| agent.id.as_str() == id);
+        let counted = || state.counted_agents().filter(is_wanted);
+        let slave = |agent| Slave::of(picture, agent, detail);
         Self {
-            slaves: wanted().map(|agent| Slave::of(picture, agent, detail)).collect(),
-            recovered_slaves: wanted()
+            slaves: counted().map(slave).collect(),
+            recovered_slaves: counted()
                 .filter(|agent| !picture.view.has_returned(&agent.id))
                 .map(RecoveredSlave::of)
                 .collect(),
-            unreachable_slaves: Vec::new(),
+            unreachable_slaves: state.unreachable_agents().filter(is_wanted).map(slave).collect(),
         }
     }
 }
@@ -112,8 +139,14 @@ impl<'a> Slave<'a> {
             attributes: attributes(&agent.info.attributes),
             registered_time: seconds(agent.registered_at),
             reregistered_time: agent.reregistered_at.map(seconds),
-            active: picture.view.is_connected(&agent.id),
-            deactivated: false,
+            active: picture.is_active(agent),
+            deactivated: !agent.activation.is_active(),
+            drain_info: DrainInfo::of(&agent.activation),
+            estimated_drain_start_time_seconds: agent
+                .activation
+                .drain()
+                .map(|drain| seconds(drain.since)),
+            unreachable_time: agent.presence.unreachable_since().map(seconds),
             capabilities: AGENT_CAPABILITIES,
             resources: Summary::of(total.iter()),
             used_resources: Summary::of(agent.used.iter()),
@@ -144,9 +177,22 @@ impl<'a> Slave<'a> {
         self.id
     }
 
-    /// Whether its agent has a session.
+    /// Whether its agent has a session and is to be used.
     pub(crate) const fn is_active(&self) -> bool {
         self.active
+    }
+}
+
+impl DrainInfo {
+    fn of(activation: &Activation) -> Option<Self> {
+        let (state, drain) = match activation {
+            Activation::Active | Activation::Deactivated => return None,
+            Activation::Draining(drain) => ("DRAINING", drain),
+            Activation::Drained(drain) => ("DRAINED", drain),
+        };
+        let max_grace_period =
+            drain.max_grace.map(|grace| MaxGracePeriod { nanoseconds: grace.as_nanos() });
+        Some(Self { state, config: DrainConfig { max_grace_period, mark_gone: drain.mark_gone } })
     }
 }
 

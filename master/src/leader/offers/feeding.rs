@@ -27,7 +27,8 @@ impl Offers {
         is_live: bool,
     ) -> Vec<Offer> {
         self.stale.remove(agent_id);
-        let Some(agent) = state.agent(agent_id) else {
+        let agent = state.agent(agent_id).filter(|agent| agent.is_counted());
+        let Some(agent) = agent else {
             let lost = self.agent_lost(agent_id);
             self.allocator.agent_removed(agent_id);
             return lost;
@@ -39,7 +40,7 @@ impl Offers {
             AgentStatus::Registered => true,
             AgentStatus::Regressed { .. } | AgentStatus::Diverged { .. } => false,
         };
-        if is_live && is_in_step {
+        if is_live && is_in_step && agent.activation.is_active() {
             self.allocator.agent_standing(agent_id, Standing::Active);
             self.is_urgent = true;
             return self.voided(state, agent_id);
@@ -67,7 +68,7 @@ impl Offers {
         voided
     }
     pub(super) fn tell_of(&mut self, state: &State, agent_id: &AgentId) {
-        let Some(agent) = state.agent(agent_id) else { return };
+        let Some(agent) = state.agent(agent_id).filter(|agent| agent.is_counted()) else { return };
         if !self.allocator.knows(agent_id) {
             self.allocator.agent_changed(agent_id, profile(agent));
         }

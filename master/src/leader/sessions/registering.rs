@@ -2,11 +2,12 @@
 //! what it is sent first. Next: `../messages.rs`.
 
 use resources::id::{AgentId, Seq, Term};
-use resources::message::{AgentInfo, MasterMessage, Order, Registration, Retry};
+use resources::message::{AgentInfo, MasterMessage, Order, Registration};
 use resources::time::Timestamp;
 
 use super::super::event::{Action, Origin, Proposal, SessionId};
 use super::super::messages::in_messages;
+use super::turns::{ADMISSIONS_IN_FLIGHT_MAX, Turn};
 use super::{Live, Peer, Sessions};
 use crate::state::State;
 use crate::state::command::{Response, Standing};
@@ -27,7 +28,7 @@ impl Sessions {
         }
         if registration.fence.as_ref().is_some_and(|fence| fence.term > term) {
             let reason = format!("this master leads term {term}, the agent obeyed a later one");
-            return self.refuse(id, reason, Retry::Later);
+            return self.refuse(id, reason, Turn::LATER);
         }
         let peer = Peer::new(&registration);
         if let Some(actions) = self.contend(id, &peer, state) {
@@ -46,6 +47,13 @@ impl Sessions {
             Comparison::Admit | Comparison::Change(_) | Comparison::Refuse(_) => {
                 let session = self.by_id.get(&id);
                 let Some(session) = session else { return actions };
+                if self.admitting.len() >= ADMISSIONS_IN_FLIGHT_MAX {
+                    let turn = self.turned_away.next(now);
+                    let reason = "too many agents register at once".to_owned();
+                    actions.extend(self.refuse(id, reason, turn));
+                    return actions;
+                }
+                self.admitting.insert(id);
                 let (principal, source) = (session.principal.clone(), session.address.clone());
                 let proposal = Proposal::Register { principal, source, registration };
                 vec![Action::Propose(Origin::Session(id), proposal)]
@@ -62,7 +70,7 @@ impl Sessions {
         let held = self.by_id.get(&holder)?.peer.as_ref()?;
         if peer.boot_counter < held.boot_counter {
             let reason = "the agent has been started again elsewhere".to_owned();
-            return Some(self.refuse(id, reason, Retry::Never));
+            return Some(self.refuse(id, reason, Turn::NEVER));
         }
         if peer.boot_counter > held.boot_counter || peer.place == held.place {
             return None;
@@ -71,10 +79,10 @@ impl Sessions {
             "two agents on one work directory {}: {}:{} and {}:{}",
             peer.checkpoint_id, held.place.1, held.place.2, peer.place.1, peer.place.2
         );
-        let mut actions = self.refuse(holder, text.clone(), Retry::Never);
-        actions.extend(self.refuse(id, text.clone(), Retry::Never));
+        let mut actions = self.refuse(holder, text.clone(), Turn::NEVER);
+        actions.extend(self.refuse(id, text.clone(), Turn::NEVER));
         if let Some(agent) = state.agent_of(&peer.checkpoint_id) {
-            let proposal = Proposal::RaiseAlarm { agent_id: agent.id.clone(), text };
+            let proposal = Proposal::RaiseAlarm { agent_id: Some(agent.id.clone()), text };
             actions.push(Action::Propose(Origin::Nobody, proposal));
         }
         Some(actions)
@@ -101,6 +109,7 @@ impl Sessions {
         response: Response,
         now: Timestamp,
     ) -> Vec<Action> {
+        self.admitting.remove(&id);
         if !self.is_open(id) {
             return Vec::new();
         }
@@ -109,9 +118,9 @@ impl Sessions {
                 self.go_live(state, id, (agent_id, standing), now)
             }
             Response::Rejected(Rejection::Registration(refusal)) => {
-                self.refuse(id, refusal.to_string(), refusal.retry())
+                self.refuse(id, refusal.to_string(), Turn::from(&refusal))
             }
-            Response::Rejected(rejection) => self.refuse(id, rejection.to_string(), Retry::Later),
+            Response::Rejected(rejection) => self.refuse(id, rejection.to_string(), Turn::LATER),
             Response::Done
             | Response::Ruled
             | Response::Accepted { .. }
@@ -125,6 +134,7 @@ impl Sessions {
 
     /// The log could not decide: the agent comes again.
     pub(in crate::leader) fn unregistered(&mut self, id: SessionId) -> Vec<Action> {
+        self.admitting.remove(&id);
         if self.is_open(id) { vec![self.close(id)] } else { Vec::new() }
     }
 
@@ -144,6 +154,7 @@ impl Sessions {
             sent_upto: orders.last().map_or(agent.last_given(), |order| order.seq),
             pinged_at: now,
             missed: 0,
+            heard_at: now,
         });
         let mut messages = vec![MasterMessage::Welcome {
             agent_id: agent_id.clone(),
@@ -159,7 +170,7 @@ impl Sessions {
             Standing::Regressed => {}
         }
         self.returned.insert(agent_id.clone());
-        self.moved.insert(agent_id.clone());
+        self.moved.insert(agent_id.clone(), None);
         self.revision += 1;
         self.live.insert(agent_id, id);
         let send = |message| Action::Send(id, Box::new(message));

@@ -138,6 +138,7 @@ fn broken_invariant_is_for_the_log_to_find() {
         offer_timeout: None,
         agent_reregister_timeout: DEADLINE,
         weights: BTreeMap::new(),
+        removal: crate::leader::Removal::default(),
     });
     let (term, wall) = (Term(1), Timestamp::default());
     core.step(&state, Event::OfficeTaken { term, wall }, Timestamp::default());

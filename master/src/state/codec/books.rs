@@ -125,6 +125,8 @@ impl Books {
             | Row::Key(_)
             | Row::Quota(_)
             | Row::Weight { .. }
+            | Row::Gone(_)
+            | Row::GoneHeld { .. }
             | Row::Alarm(_)
             | Row::End { .. } => return Ok(false),
         }

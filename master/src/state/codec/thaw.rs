@@ -12,8 +12,9 @@ use resources::quota::QuotaConfig;
 use resources::resource::Resource;
 
 use super::books::Books;
-use super::{AgentRow, Corrupt, Head, Row, VERSION};
+use super::{AgentRow, Corrupt, GoneRow, Head, Row, VERSION};
 use crate::state::agents::Agent;
+use crate::state::gone::Gone;
 use crate::state::keys::KeyTable;
 use crate::state::operations::OperationRecord;
 use crate::state::tasks::Executor;
@@ -47,6 +48,7 @@ struct Reader {
     said: Option<u64>,
     open: Option<OpenAgent>,
     frameworks: Books,
+    gone: Option<(GoneRow, Vec<(Resource, u64)>)>,
 }
 
 /// An agent whose rows are still coming.
@@ -124,12 +126,21 @@ impl Reader {
                 self.close()?;
                 self.state.weights.insert_mut(role, weight);
             }
+            Row::Gone(row) => {
+                self.close()?;
+                self.close_gone();
+                self.gone = Some((*row, Vec::new()));
+            }
+            Row::GoneHeld { resource, count } => {
+                self.gone.as_mut().ok_or(out_of_place)?.1.push((*resource, count));
+            }
             Row::Alarm(alarm) => {
                 self.close()?;
                 self.state.alarms.push_back(alarm);
             }
             Row::End { rows } => {
                 self.close()?;
+                self.close_gone();
                 self.frameworks.finish(&mut self.state)?;
                 self.said = Some(rows);
             }
@@ -174,6 +185,16 @@ impl Reader {
     }
 }
 
+/// Agents that are gone.
+impl Reader {
+    fn close_gone(&mut self) {
+        let Some((row, held)) = self.gone.take() else { return };
+        let GoneRow { id, checkpoint_id, info, at } = row;
+        let (number, held) = (self.state.gone.size() as u64, Resources::from(held));
+        self.state.keep_gone(Gone { number, agent_id: id, checkpoint_id, info, at, held });
+    }
+}
+
 impl OpenAgent {
     fn agent(self) -> Result<Agent, Corrupt> {
         let Self { row, confirmed, pending, executors } = self;
@@ -196,6 +217,9 @@ impl OpenAgent {
             base: row.info.resources.iter().cloned().collect(),
             info: row.info,
             status: row.status,
+            presence: row.presence,
+            absences: row.absences,
+            activation: row.activation,
             registered_at: row.registered_at,
             reregistered_at: row.reregistered_at,
             confirmed,

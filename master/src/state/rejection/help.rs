@@ -6,7 +6,9 @@ use resources::id::{AgentId, OperationId};
 use resources::resource::Resource;
 
 use super::super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
-use super::{FrameworkRefusal, QuotaRefusal, RegistrationRefusal, Rejection, TaskName};
+use super::{
+    ActivationRefusal, FrameworkRefusal, QuotaRefusal, RegistrationRefusal, Rejection, TaskName,
+};
 
 impl Rejection {
     /// The agent that it is about, if it is about one.
@@ -24,6 +26,7 @@ impl Rejection {
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
+            | Self::Activation { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => Some(agent_id),
             Self::Framework { .. }
             | Self::Quota { .. }
@@ -70,6 +73,7 @@ impl Rejection {
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
+            | Self::Activation { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => format!("agent {agent_id}"),
             Self::Member { position, .. } => format!("operation {position} of the transaction"),
         }
@@ -88,6 +92,7 @@ impl Rejection {
             Self::VolumesInUse { .. } => vec!["0 tasks that use it".to_owned()],
             Self::Framework { refusal, .. } => vec![refusal.wanted().to_owned()],
             Self::Quota { refusal, .. } => vec![refusal.wanted()],
+            Self::Activation { .. } => vec!["a deactivated or drained agent".to_owned()],
             Self::Overloaded { pending, .. } => {
                 vec![format!("{} unconfirmed orders", pending.saturating_add(1))]
             }
@@ -135,6 +140,7 @@ impl Rejection {
             Self::NeverGiven { given, .. } => vec![format!("order {given}")],
             Self::Registration(refusal) => refusal.available().into_iter().collect(),
             Self::Quota { refusal, .. } => refusal.available().into_iter().collect(),
+            Self::Activation { refusal, .. } => vec![format!("an agent that {refusal}")],
             Self::UnknownAgent { .. }
             | Self::Framework { .. }
             | Self::Invalid { .. }
@@ -163,6 +169,7 @@ impl Rejection {
             Self::Overloaded { agent_id, .. }
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
+            | Self::Activation { agent_id, .. }
             | Self::VersionMoved { agent_id, .. } => vec![format!("agent {agent_id}")],
             Self::UnknownAgent { .. }
             | Self::Invalid { .. }
@@ -205,6 +212,7 @@ impl Rejection {
             Self::VolumesInUse { .. } => "End the tasks that use the volume first",
             Self::Framework { refusal, .. } => refusal.hint(),
             Self::Quota { refusal, .. } => refusal.hint(),
+            Self::Activation { refusal, .. } => refusal.hint(),
             Self::Insufficient { blocked_by, .. } if !blocked_by.is_empty() => {
                 "Ask for less, or wait for the operations in the way and try again if one fails"
             }
@@ -293,6 +301,15 @@ impl QuotaRefusal {
     }
 }
 
+impl ActivationRefusal {
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::Active => "Nothing is to be done: the agent is offered",
+            Self::Draining => "Wait until the agent is drained, then reactivate it",
+        }
+    }
+}
+
 impl RegistrationRefusal {
     fn wanted(&self) -> Option<String> {
         match self {
@@ -303,6 +320,7 @@ impl RegistrationRefusal {
             Self::NotDeclarable { resource } => Some(resource.clone()),
             Self::OtherDigest => Some("the digest of the declared resources".to_owned()),
             Self::Incompatible { reason } => Some(reason.clone()),
+            Self::Gone { agent_id } => Some(format!("agent {agent_id}")),
         }
     }
 
@@ -314,7 +332,8 @@ impl RegistrationRefusal {
             Self::NoCluster
             | Self::NotDeclarable { .. }
             | Self::OtherDigest
-            | Self::Incompatible { .. } => None,
+            | Self::Incompatible { .. }
+            | Self::Gone { .. } => None,
         }
     }
 
@@ -333,6 +352,9 @@ impl RegistrationRefusal {
             Self::OtherDigest => "Look at the agent's work directory",
             Self::Incompatible { .. } => {
                 "Declare at least what the reservations and volumes are made of"
+            }
+            Self::Gone { .. } => {
+                "Start the agent with a new work directory; what is in the old one stays there"
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Why an agent or a framework may not come in, or may not say of itself what it says, and why a
 //! role may not have a quota. Must not know of status codes. Next: `help.rs`.
 
-use resources::id::{ClusterId, Seq};
+use resources::id::{AgentId, ClusterId, Seq};
 use resources::message::Retry;
 use resources::value::Scalar;
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,17 @@ impl QuotaRefusal {
     }
 }
 
+/// Why an agent cannot be reactivated (spec §5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Error)]
+pub enum ActivationRefusal {
+    /// Nothing keeps it from being offered.
+    #[error("is not deactivated")]
+    Active,
+    /// Its tasks are being ended.
+    #[error("is still draining")]
+    Draining,
+}
+
 /// Why an agent may not register.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum RegistrationRefusal {
@@ -130,6 +141,12 @@ pub enum RegistrationRefusal {
         /// What does not fit.
         reason: String,
     },
+    /// An operator has given up the agent of its work directory, for good.
+    #[error("agent {agent_id} has been marked gone")]
+    Gone {
+        /// The agent.
+        agent_id: AgentId,
+    },
 }
 
 impl RegistrationRefusal {
@@ -143,7 +160,8 @@ impl RegistrationRefusal {
             Self::OtherCluster { .. }
             | Self::NotDeclarable { .. }
             | Self::OtherDigest
-            | Self::Incompatible { .. } => Retry::Never,
+            | Self::Incompatible { .. }
+            | Self::Gone { .. } => Retry::Never,
         }
     }
     /// Whether this can only happen when data was lost: an operator must look.
@@ -154,6 +172,21 @@ impl RegistrationRefusal {
             Self::NoCluster
             | Self::OtherCluster { .. }
             | Self::NotDeclarable { .. }
+            | Self::Incompatible { .. }
+            | Self::Gone { .. } => false,
+        }
+    }
+    /// Whether nothing of the agent may go on: it has to end its tasks.
+    #[must_use]
+    pub const fn ends_tasks(&self) -> bool {
+        match self {
+            Self::Gone { .. } => true,
+            Self::NoCluster
+            | Self::OtherCluster { .. }
+            | Self::NewerIncarnation { .. }
+            | Self::AheadOfLog { .. }
+            | Self::NotDeclarable { .. }
+            | Self::OtherDigest
             | Self::Incompatible { .. } => false,
         }
     }

@@ -13,6 +13,7 @@ use resources::task::StatusUpdate;
 use super::super::State;
 use super::super::agents::Agent;
 use super::super::command::{Effect, Notice, Response};
+use super::super::frameworks::Framework;
 use super::super::rejection::Rejection;
 use super::{KillRequest, TaskName};
 
@@ -23,7 +24,10 @@ impl State {
         updates: &[StatusUpdate],
         exited: &[ExecutorExit],
     ) -> Result<(Response, Vec<Effect>), Rejection> {
-        self.known_agent(agent_id)?;
+        if !self.known_agent(agent_id)?.is_counted() {
+            // It says all of it again when it is back.
+            return Err(Rejection::UnknownAgent { agent_id: agent_id.clone() });
+        }
         let mut effects = Vec::new();
         for update in updates {
             effects.extend(self.update_task(agent_id, update));
@@ -130,6 +134,31 @@ impl State {
         (Response::Done, vec![Effect::Instruct(agent_id, Box::new(asked))])
     }
 
+    /// Tasks that ended before their order reached their agent: it left, and is back.
+    fn forgotten_launches(&self, agent: &Agent) -> impl Iterator<Item = Instruction> {
+        let launches = agent.pending.values().filter_map(|record| match &record.operation {
+            Operation::Launch(launch) if !record.is_settled() => Some((record.seq, launch)),
+            Operation::Launch(_)
+            | Operation::Reserve { .. }
+            | Operation::Unreserve { .. }
+            | Operation::Create { .. }
+            | Operation::Destroy { .. }
+            | Operation::Grow { .. }
+            | Operation::Shrink { .. } => None,
+        });
+        launches.flat_map(move |(seq, launch)| {
+            let framework = self.framework(&launch.framework_id);
+            let is_forgotten = move |framework: &&Framework, task_id: &TaskId| {
+                framework.tasks.get(task_id).is_none_or(|task| task.launch != seq)
+            };
+            launch.tasks.iter().filter_map(move |task| {
+                let framework = framework.filter(|it| is_forgotten(it, &task.task_id))?;
+                let (framework_id, task_id) = (framework.id.clone(), task.task_id.clone());
+                Some(Instruction::Kill { framework_id, task_id, grace: None })
+            })
+        })
+    }
+
     /// What is asked of an agent beside its orders, as far as the log knows of it.
     pub(in crate::state) fn asked_of(&self, agent: &Agent) -> Vec<Instruction> {
         let tasks = agent.tasks.keys().filter_map(|name| {
@@ -151,6 +180,7 @@ impl State {
             | Operation::Shrink { .. } => None,
         });
         let mut asked: Vec<Instruction> = tasks.collect();
+        asked.extend(self.forgotten_launches(agent));
         for one in orphaned {
             if !asked.contains(&one) {
                 asked.push(one);

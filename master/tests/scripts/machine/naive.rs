@@ -155,6 +155,8 @@ pub(super) enum Step {
     CarryOut { agent: usize, fails: bool },
     /// It reports, or repeats a report of `ago` orders before.
     Report { agent: usize, ago: u64 },
+    /// It is silent until it is unreachable, and goes on all the same; or it leaves in order.
+    Leave { agent: usize, in_order: bool },
     /// It comes back on a new stream, perhaps after a restart.
     Return { agent: usize, restarts: bool, loses_tasks: bool },
     /// The state goes through a snapshot.
@@ -187,6 +189,8 @@ pub(super) struct AgentModel {
     pub(super) orders: Vec<Order>,
     pub(super) confirmed: usize,
     pub(super) boots: u64,
+    /// Whether it is there for those who ask something of it.
+    pub(super) is_counted: bool,
     /// What the agent has.
     pub(super) held: Amounts,
 }
@@ -211,7 +215,7 @@ pub(super) struct Model {
 impl AgentModel {
     fn new() -> Self {
         let held = Amounts::from([(("cpus", "", ""), 6), (("disk", "", ""), 60)]);
-        Self { orders: Vec::new(), confirmed: 0, boots: 1, held }
+        Self { orders: Vec::new(), confirmed: 0, boots: 1, is_counted: true, held }
     }
 
     pub(super) fn carried_out(&self) -> usize {
@@ -276,6 +280,14 @@ impl AgentModel {
         let Some(order) = self.orders.get_mut(at) else { return };
         let done = !(fails && order.ask.may_fail()) && run(&mut self.held, &order.ask);
         order.outcome = Some(done);
+    }
+
+    /// Tasks of an agent that left in order are over, those of another are kept for its return.
+    fn leave(&mut self, in_order: bool) {
+        if in_order && self.is_counted {
+            self.orders.iter_mut().for_each(|order| order.task = TaskStage::Forgotten);
+        }
+        self.is_counted = false;
     }
 
     pub(super) fn report(&mut self, upto: usize) {
@@ -347,7 +359,9 @@ impl ReferenceStateMachine for Model {
             6 => (agent(), prop::bool::weighted(0.4))
                 .prop_map(|(agent, fails)| Step::CarryOut { agent, fails }),
             2 => (agent(), 0u64..3).prop_map(|(agent, ago)| Step::Report { agent, ago }),
-            1 => (agent(), any::<bool>(), prop::bool::weighted(0.3)).prop_map(
+            1 => (agent(), any::<bool>())
+                .prop_map(|(agent, in_order)| Step::Leave { agent, in_order }),
+            2 => (agent(), any::<bool>(), prop::bool::weighted(0.3)).prop_map(
                 |(agent, restarts, loses_tasks)| Step::Return { agent, restarts, loses_tasks }
             ),
             3 => prop::sample::select(model.launches())
@@ -368,7 +382,8 @@ impl ReferenceStateMachine for Model {
                 model.answer = Some(model.keyed(asks, *together, *key));
             }
             Step::Launch { agent, ask } => {
-                let fits = run(&mut model.agents[*agent].free(), ask);
+                let known = &model.agents[*agent];
+                let fits = known.is_counted && run(&mut known.free(), ask);
                 if fits {
                     let id = format!("1-{}.1", model.steps);
                     model.agents[*agent].orders.push(Order::new(id, ask.clone(), None));
@@ -377,13 +392,15 @@ impl ReferenceStateMachine for Model {
                     Some(if fits { Answer::Accepted(Vec::new()) } else { Answer::Rejected(0) });
             }
             Step::Finish { agent, task, acknowledged } => {
-                let running = model.agents[*agent].running();
+                let known = &model.agents[*agent];
+                let running = if known.is_counted { known.running() } else { Vec::new() };
                 if let Some(at) = running.get(*task % running.len().max(1)) {
                     model.agents[*agent].orders[*at].task =
                         if *acknowledged { TaskStage::Forgotten } else { TaskStage::Ended };
                 }
             }
             Step::CarryOut { agent, fails } => model.agents[*agent].carry_out(*fails),
+            Step::Report { agent, ago: _ } if !model.agents[*agent].is_counted => {}
             Step::Report { agent, ago } => {
                 let agent = &mut model.agents[*agent];
                 let upto = agent.carried_out().saturating_sub(usize::try_from(*ago).unwrap());
@@ -392,6 +409,7 @@ impl ReferenceStateMachine for Model {
             Step::Return { agent, restarts, loses_tasks } => {
                 let agent = &mut model.agents[*agent];
                 agent.boots += u64::from(*restarts);
+                agent.is_counted = true;
                 agent.report(agent.carried_out());
                 if *loses_tasks {
                     let confirmed = agent.confirmed;
@@ -400,6 +418,7 @@ impl ReferenceStateMachine for Model {
                     }
                 }
             }
+            Step::Leave { agent, in_order } => model.agents[*agent].leave(*in_order),
             Step::Snapshot => {}
         }
         model
@@ -428,8 +447,9 @@ impl Model {
 
     /// What can be done on an agent as it is now.
     fn fitting(&self) -> Vec<(usize, Ask)> {
-        let mut fitting = Vec::new();
-        for (number, agent) in self.agents.iter().enumerate() {
+        let ask = Ask::Reserve { name: "cpus", role: "web", amount: 1 };
+        let mut fitting = vec![(0, ask)];
+        for (number, agent) in self.agents.iter().enumerate().filter(|(_, a)| a.is_counted) {
             let (total, free) = (agent.total(), agent.free());
             let mut asks = vec![
                 Ask::Reserve { name: "disk", role: "ads", amount: 20 },
@@ -467,7 +487,8 @@ impl Model {
             return if *known == body { answer.clone() } else { Answer::OtherBody };
         }
         let answer = self.decide(asks, together);
-        let is_form = |at: usize| asks[at].1.is_malformed();
+        // Of an agent that is not there nothing is looked at.
+        let is_form = |at: usize| asks[at].1.is_malformed() && self.agents[asks[at].0].is_counted;
         let is_kept = !matches!(answer, Answer::Rejected(at) if is_form(at));
         if let Some(key) = key.filter(|_| is_kept) {
             self.keys.insert(key, (body, answer.clone()));
@@ -481,6 +502,9 @@ impl Model {
         let mut ids = Vec::new();
         for (at, (agent, ask)) in asks.iter().enumerate() {
             let (total, free) = &mut amounts[*agent];
+            if !self.agents[*agent].is_counted {
+                return Answer::Rejected(at);
+            }
             if ask.is_malformed() || !(run(total, ask) && run(free, ask)) {
                 return Answer::Rejected(at);
             }
