@@ -3,8 +3,8 @@
 //! `route.rs`, `form.rs`, `negotiate.rs`, `incoming.rs`, `error.rs`, `redirect.rs`, this file,
 //! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `offers.rs`, `usage.rs`, `picture.rs`
 //! (what a read shows), `operator.rs` with `answers.rs`, `legacy.rs`, `teardown.rs`,
-//! `administer.rs`, `transaction.rs`, `scheduler/mod.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`,
-//! `extension.rs`, `inventory.rs`, `server.rs` (sockets).
+//! `administer.rs`, `transaction.rs`, `scheduler/mod.rs`, `read.rs` with `shapes.rs`, `roles.rs`
+//! and `about.rs`, `extension.rs`, `inventory.rs`, `server.rs` (sockets).
 
 mod about;
 mod administer;
