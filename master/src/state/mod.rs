@@ -4,10 +4,10 @@
 //!
 //! Reading order: [`command`], [`accept`], [`effect`], [`notice`] and [`rejection`] (what is
 //! asked and answered), `reading` (what can be looked up), [`agents`], [`usage`] (what of one is
-//! free), [`presence`], [`activation`], [`gone`], [`limits`], [`keys`] (repeats), [`operations`], [`checks`], [`transactions`],
-//! [`dry_run`], [`reservations`], [`confirm`], [`reconcile`] (what a registration comes to),
-//! [`frameworks`], [`tasks`], `judge` (ACCEPT), `feedback` (what frameworks hear of operations),
-//! [`codec`] (snapshots).
+//! free), [`presence`], [`activation`] and [`gone`] (their lives), [`limits`], [`keys`]
+//! (repeats), [`operations`], [`checks`], [`transactions`], [`dry_run`], [`reservations`],
+//! [`confirm`], [`reconcile`] (what a registration comes to), [`frameworks`], [`tasks`], `judge`
+//! (ACCEPT), `feedback` (what frameworks hear of operations), [`codec`] (snapshots).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
