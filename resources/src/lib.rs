@@ -3,12 +3,13 @@
 //!
 //! Reading order: [`id`], [`time`], [`role`], [`value`], [`resource`] (text: `display.rs`),
 //! [`form`] (the three wire formats; in by `upgrade.rs`, out by `downgrade.rs`, leniency in
-//! `lenient.rs`), [`opaque`], [`framework`], [`task`], [`operation`], [`validate`] (the rules:
-//! `rules.rs`, [`framework_rules`], [`task_rules`], [`capability`]; quotes in messages:
-//! [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree: `trie.rs`; hash:
-//! `digest.rs`), [`persistent`] (the tree of all else), [`conversion`], [`conflict`], [`stable`]
-//! (names of reservations and volumes), [`parse`], [`quantity`], [`quota`], [`weight`],
-//! [`compatibility`], [`volume_path`], [`message`] (what master and agent tell each other).
+//! `lenient.rs`), [`opaque`], [`framework`], [`task`], [`kill_policy`], [`operation`],
+//! [`validate`] (the rules: `rules.rs`, [`framework_rules`], [`task_rules`], [`capability`];
+//! quotes in messages: [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree:
+//! `trie.rs`; hash: `digest.rs`), [`persistent`] (the tree of all else), [`conversion`],
+//! [`conflict`], [`stable`] (names of reservations and volumes), [`parse`], [`quantity`],
+//! [`quota`], [`weight`], [`compatibility`], [`volume_path`], [`message`] (what master and agent
+//! tell each other).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -32,6 +33,7 @@ pub mod framework;
 pub mod framework_rules;
 pub mod id;
 mod identity;
+pub mod kill_policy;
 mod lenient;
 pub mod message;
 pub mod opaque;

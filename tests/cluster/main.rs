@@ -17,6 +17,7 @@ mod operator;
 mod power_cut;
 mod redirects;
 mod refusals;
+mod reports_agents;
 mod reports_offers;
 mod reports_reservations;
 mod reports_values;

@@ -2,6 +2,7 @@
 //! DEACTIVATE_AGENT and REACTIVATE_AGENT. Must not know what they come to for tasks and resources.
 //! Next: `transaction.rs`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -37,13 +38,17 @@ pub(super) async fn call(app: &App, incoming: &Incoming, call: Call) -> Result<R
     let asked = Asked::of(call)?;
     permitted(app, incoming, &asked)?;
     let Asked { agent_id, kind, needs: _ } = asked;
+    let if_versions: BTreeMap<AgentId, u64> =
+        options.if_version.map(|version| (agent_id.clone(), version)).into_iter().collect();
     if options.earnest == Earnest::DryRun {
         let view = app.view(incoming, Consistency::Linearizable).await?;
-        return dry_run::command(app, incoming, &view.state, (&agent_id, &kind));
+        return dry_run::command(app, incoming, &view.state, (&agent_id, &if_versions, &kind));
     }
     let administration = Administration {
         principal: incoming.principal.clone(),
         source: incoming.source(),
+        key: options.key,
+        if_versions: if_versions.clone(),
         kind: kind.clone(),
     };
     let decided =

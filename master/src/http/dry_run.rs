@@ -1,6 +1,8 @@
 //! The answer to `?dry_run=true`: what would change, or every check that fails, each with its
 //! numbers. Nothing is written. Must not decide anything. Next: `operator.rs`.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
 use resources::form::ResourceForm;
 use resources::id::AgentId;
@@ -81,10 +83,10 @@ pub(super) fn command(
     app: &App,
     incoming: &Incoming,
     state: &State,
-    (agent_id, kind): (&AgentId, &CommandKind),
+    (agent_id, if_versions, kind): (&AgentId, &BTreeMap<AgentId, u64>, &CommandKind),
 ) -> Result<Response, Failure> {
     let viewer = app.viewer(incoming);
-    let (changes, failing) = match state.dry_run_command(agent_id, kind) {
+    let (changes, failing) = match state.dry_run_command(agent_id, if_versions, kind) {
         Ok(changes) => (changes.iter().map(|change| Change::of(change, &viewer)).collect(), None),
         Err(rejection) => {
             let refused = Failure::Refused(Box::new(Refused::new(rejection, &viewer)));

@@ -164,7 +164,7 @@ fn entry<'a>(view: &View, viewer: &Viewer<'_>, agent: &'a Agent) -> AgentEntry<'
         unreachable_in: agent
             .presence
             .away()
-            .map(|away| away.deadline.since(view.state.clock()).as_secs_f64()),
+            .map(|away| away.deadline.since(view.now).as_secs_f64()),
         absent_since: match agent.presence {
             Presence::Here | Presence::Away(_) => None,
             Presence::Unreachable { since: at } | Presence::Unregistered { at } => {

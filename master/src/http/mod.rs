@@ -3,9 +3,9 @@
 //! `route.rs`, `form.rs`, `negotiate.rs`, `incoming.rs`, `error.rs`, `redirect.rs`, this file,
 //! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `offers.rs`, `usage.rs`, `picture.rs`
 //! (what a read shows), `operator.rs` with `answers.rs`, `legacy.rs`, `teardown.rs`,
-//! `administer.rs`, `rules.rs`, `quota.rs`, `weights.rs`, `transaction.rs`, `scheduler/mod.rs`, `read.rs` with
-//! `shapes.rs`, `roles.rs` and `about.rs`, `extension.rs`, `inventory.rs`, `servers.rs` (the
-//! masters), `snapshot.rs`, `server.rs` (sockets).
+//! `administer.rs`, `rules.rs`, `quota.rs`, `weights.rs`, `transaction.rs`, `scheduler/mod.rs`,
+//! `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`, `extension.rs`, `inventory.rs`,
+//! `servers.rs` (the masters), `snapshot.rs`, `server.rs` (sockets).
 
 mod about;
 mod administer;

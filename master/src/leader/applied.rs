@@ -60,7 +60,7 @@ impl Core {
     }
 
     fn changed(&mut self, state: &State, change: Change, now: Timestamp) -> Vec<Action> {
-        self.counts.followed(&change);
+        self.counts.followed(&change, |agent_id| self.sessions.has_returned(agent_id));
         match change {
             Change::OperationSettled(operation_id, outcome) => {
                 self.settled(state, &operation_id, outcome)

@@ -107,9 +107,8 @@ impl Core {
             let refusal = Refusal::Propose(ProposeFailure::NotLeader);
             return Action::Answer(call_id, Err(refusal));
         }
-        let Administration { principal, source, kind } = administration;
-        let (source, kind) = (Some(source), Box::new(kind));
-        Action::Propose(Origin::Call(call_id), Proposal::Plain { principal, source, kind })
+        let proposal = Proposal::Administer(Box::new(administration));
+        Action::Propose(Origin::Call(call_id), proposal)
     }
 
     /// A call that passed its check. Offers go only for what needs them, and only now.

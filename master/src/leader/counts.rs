@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use resources::id::FrameworkId;
+use resources::id::{AgentId, FrameworkId};
 use resources::task::TaskState;
 
 use super::scheduler::Ask;
@@ -44,6 +44,8 @@ pub struct AgentCounts {
     pub returned: u64,
     /// Away for too long.
     pub unreachable: u64,
+    /// Of those, which had not come back under this leader.
+    pub not_recovered: u64,
     /// Left by themselves.
     pub unregistered: u64,
     /// Given up by an operator.
@@ -86,8 +88,14 @@ impl Counts {
             OperationState::GoneByOperator => counts.gone += 1,
         }
     }
-    pub(super) fn followed(&mut self, change: &Change) {
-        let AgentCounts { departed, returned, unreachable, unregistered, gone } = &mut self.agents;
+    pub(super) fn followed(&mut self, change: &Change, has_returned: impl Fn(&AgentId) -> bool) {
+        if let Change::AgentUnreachable(agent_id) = change
+            && !has_returned(agent_id)
+        {
+            self.agents.not_recovered += 1;
+        }
+        let AgentCounts { departed, returned, unreachable, unregistered, gone, .. } =
+            &mut self.agents;
         let count = match change {
             Change::AgentAway(_) => departed,
             Change::AgentReturned(_) => returned,

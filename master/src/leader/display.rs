@@ -148,6 +148,7 @@ impl fmt::Display for Proposal {
                 }
             },
             Self::Accept { accept, .. } => accept.fmt(f),
+            Self::Administer(administration) => administration.kind.fmt(f),
             Self::Plain { kind, .. } => kind.fmt(f),
             Self::Confirm { agent_id, upto, exceptions } => {
                 write!(f, "confirm {agent_id} upto {upto}")?;

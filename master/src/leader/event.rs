@@ -108,6 +108,8 @@ pub enum Proposal {
         /// What is accepted.
         accept: Box<Accept>,
     },
+    /// Carry out an operator's command that needs no name of a leader.
+    Administer(Box<Administration>),
     /// A command that needs no name of a leader.
     Plain {
         /// Authenticated identity of whoever asked.

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::clock::Clock;
 use super::core::RETRY_AFTER;
 use super::counts::Counts;
 use super::event::SessionId;
@@ -91,6 +92,7 @@ pub struct Handle {
 }
 
 pub(super) struct Shared {
+    pub(super) clock: Clock,
     pub(super) node: Node<Replica>,
     pub(super) inbox: mpsc::Sender<Inbox>,
     pub(super) leadership: watch::Receiver<Leadership>,
@@ -303,6 +305,7 @@ impl Handle {
         let term = self.shared.node.leadership().borrow().term();
         let PublishedSessions { live, returned } = self.shared.sessions.borrow().clone();
         Ok(View {
+            now: self.shared.clock.now().unwrap_or_else(|| frozen.clock()),
             elected_at: frozen.leader().map(|leader| leader.elected_at),
             state: Arc::new(frozen),
             applied,

@@ -7,7 +7,7 @@
 //! `agents.rs`, `rules.rs`, `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`,
 //! `answers.rs`, and what they keep: `sessions.rs`, `liveness.rs`, `frameworks.rs`, `offers.rs`,
 //! `tasks.rs`, `feedback.rs`, `counts.rs`;
-//! `messages.rs`, `constraints.rs`, `display.rs`; then the shell: `intake.rs`, `office.rs`,
+//! `messages.rs`, `constraints.rs`, `display.rs`; then the shell: `intake.rs`, `office.rs`, `clock.rs`,
 //! `propose.rs` (times, ids, batches), `outbox.rs`, `streams.rs`, `waiting.rs`.
 
 mod accepting;
@@ -15,6 +15,7 @@ mod agents;
 mod answers;
 mod applied;
 mod calls;
+mod clock;
 pub mod constraints;
 pub mod core;
 pub mod counts;
@@ -62,6 +63,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use self::clock::Clock;
 pub use self::constraints::offer_constraints;
 use self::core::{Core, Pings, Settings};
 pub use self::core::{Rate, Removal, Share};
@@ -169,9 +171,10 @@ impl Leader {
         let (counts, counts_receiver) = watch::channel(Arc::default());
         let shutdown = CancellationToken::new();
         let identity = config.identity.clone();
+        let clock = Clock::default();
         let leader = Self {
             core: Core::new(settings(&config)),
-            proposer: Proposer::new(identity.id, identity.advertise.clone()),
+            proposer: Proposer::new(identity.id, identity.advertise.clone(), clock.clone()),
             outboxes: Outboxes::default(),
             streams: Streams::default(),
             waiting: Waiting::default(),
@@ -194,6 +197,7 @@ impl Leader {
         };
         let event_loop = tokio::spawn(leader.run());
         Handle::new(Shared {
+            clock,
             node,
             inbox: inbox_sender,
             leadership: leadership_receiver,

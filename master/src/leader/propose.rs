@@ -9,11 +9,11 @@ use raft::{Batch, Committed, Node, ProposeError};
 use rand::Rng as _;
 use resources::id::{ClusterId, MasterId, OperationId, Term};
 use resources::time::Timestamp;
-use tokio::time::Instant;
 
+use super::clock::Clock;
 use super::core::RETRY_AFTER;
 use super::event::{Event, Origin, Proposal};
-use super::request::{Call, ProposeFailure, Request, Ruling, Transaction};
+use super::request::{Administration, Call, ProposeFailure, Request, Ruling, Transaction};
 use crate::machine::Replica;
 use crate::state::codec::encoded_bytes;
 use crate::state::command::{Command, CommandKind, Response, SourceAddr};
@@ -36,6 +36,7 @@ const CLUSTER_ID_LETTERS: usize = 19;
 pub(super) struct Proposer {
     master_id: MasterId,
     advertise: String,
+    clock: Clock,
     office: Option<Office>,
     queue: VecDeque<Queued>,
     in_flight: usize,
@@ -44,10 +45,6 @@ pub(super) struct Proposer {
 /// What a term adds to commands.
 struct Office {
     term: Term,
-    /// Cluster time at the election.
-    clock: Timestamp,
-    /// The same moment on this machine.
-    elected: Instant,
     /// Operations named so far.
     operations: u64,
 }
@@ -84,17 +81,19 @@ impl Flight {
 }
 
 impl Proposer {
-    pub(super) const fn new(master_id: MasterId, advertise: String) -> Self {
-        Self { master_id, advertise, office: None, queue: VecDeque::new(), in_flight: 0 }
+    pub(super) const fn new(master_id: MasterId, advertise: String, clock: Clock) -> Self {
+        Self { master_id, advertise, clock, office: None, queue: VecDeque::new(), in_flight: 0 }
     }
 
     /// A term begins at this cluster time.
     pub(super) fn take_office(&mut self, term: Term, clock: Timestamp) {
-        self.office = Some(Office { term, clock, elected: Instant::now(), operations: 0 });
+        self.clock.begin(clock);
+        self.office = Some(Office { term, operations: 0 });
     }
 
     /// The term ended: what has not left was never proposed.
     pub(super) fn lose_office(&mut self) -> Vec<Event> {
+        self.clock.end();
         self.office = None;
         let queue = std::mem::take(&mut self.queue);
         let refused = queue.into_iter().map(|queued| {
@@ -104,11 +103,9 @@ impl Proposer {
         refused.collect()
     }
 
-    /// Cluster time: what stood at the election, and what passed since. It stands still while
-    /// nobody leads.
+    /// Cluster time. It stands still while nobody leads.
     pub(super) fn now(&self) -> Timestamp {
-        let office = self.office.as_ref();
-        office.map_or_else(Timestamp::default, |office| office.clock + office.elected.elapsed())
+        self.clock.now().unwrap_or_default()
     }
 
     /// Puts a proposal into the batch being built. Gives the id that was minted for it, or what
@@ -222,6 +219,10 @@ fn stamp(
             let kind = CommandKind::Accept { name: name.clone(), accept };
             let if_versions = BTreeMap::new();
             return (Command { principal, source, key: None, if_versions, kind }, Some(name));
+        }
+        Proposal::Administer(administration) => {
+            let Administration { principal, source, key, if_versions, kind } = *administration;
+            return (Command { principal, source, key, if_versions, kind }, None);
         }
         Proposal::Plain { principal, source, kind } => (principal, source.unwrap_or(own), *kind),
         Proposal::Confirm { agent_id, upto, exceptions } => {

@@ -75,6 +75,10 @@ pub struct Administration {
     pub principal: Option<Principal>,
     /// From where.
     pub source: SourceAddr,
+    /// The caller's own name for it: a repeat is answered and not executed again.
+    pub key: Option<IdempotencyKey>,
+    /// Versions of agents that the caller saw: only then.
+    pub if_versions: BTreeMap<AgentId, u64>,
     /// What.
     pub kind: CommandKind,
 }

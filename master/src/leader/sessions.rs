@@ -129,6 +129,10 @@ impl Sessions {
         }
     }
 
+    /// Whether the agent has come back under this leader.
+    pub(super) fn has_returned(&self, agent_id: &AgentId) -> bool {
+        self.returned.contains(agent_id)
+    }
     pub(super) fn is_live(&self, agent_id: &AgentId) -> bool {
         self.live.contains_key(agent_id)
     }

@@ -68,6 +68,8 @@ pub struct View {
     pub state: Arc<Frozen>,
     /// The last entry in it.
     pub applied: LogIndex,
+    /// Cluster time of the read; that of the last entry where another master leads.
+    pub now: Timestamp,
     /// The newest term that this master knows.
     pub term: Term,
     /// Agents connected to this master; empty unless it leads.

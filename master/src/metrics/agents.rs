@@ -56,6 +56,7 @@ fn removals(agents: &AgentCounts) -> impl Iterator<Item = Sample> {
         ("master/slave_removals", removed),
         ("master/slave_removals/reason_unhealthy", agents.unreachable),
         ("master/slave_removals/reason_registered", 0),
+        ("master/recovery_slave_removals", agents.not_recovered),
         ("master/slave_shutdowns_scheduled", 0),
         ("master/slave_shutdowns_canceled", 0),
         ("master/slave_shutdowns_completed", 0),

@@ -6,10 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use prost::Message as _;
 use resources::id::AgentId;
+use resources::kill_policy::grace_period;
 use resources::message::Instruction;
-use resources::opaque::Opaque;
 use resources::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -182,13 +181,6 @@ impl State {
 fn drained_within(task: &Task, max_grace: Option<Duration>) -> Option<Duration> {
     let asked = task.kill.map(|kill| kill.grace);
     let Some(max_grace) = max_grace else { return asked.flatten() };
-    let own = asked.flatten().or_else(|| own_grace(&task.info));
+    let own = asked.flatten().or_else(|| grace_period(&task.info));
     Some(own.map_or(max_grace, |own| own.min(max_grace)))
-}
-
-/// The grace period of a task's own kill policy, if it has one.
-fn own_grace(info: &Opaque) -> Option<Duration> {
-    let info = proto::mesos::v1::TaskInfo::decode(info.as_bytes()).ok()?;
-    let nanos = info.kill_policy?.grace_period?.nanoseconds;
-    Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()))
 }

@@ -172,6 +172,7 @@ impl State {
     pub fn dry_run_command(
         &self,
         agent_id: &AgentId,
+        if_versions: &BTreeMap<AgentId, u64>,
         kind: &CommandKind,
     ) -> Result<Vec<AgentChange>, Rejection> {
         let mut after = self.clone();
@@ -179,7 +180,7 @@ impl State {
             principal: None,
             source: SourceAddr(String::new()),
             key: None,
-            if_versions: BTreeMap::new(),
+            if_versions: if_versions.clone(),
             kind: kind.clone(),
         };
         let (response, _) = after.apply(self.trial(None).now, &command);

@@ -219,12 +219,14 @@ impl KeyTable {
         response: &Response,
     ) {
         let is_kept = match response {
-            Response::Accepted { .. } | Response::Transacted { .. } | Response::Ruled => true,
+            Response::Accepted { .. }
+            | Response::Transacted { .. }
+            | Response::Ruled
+            | Response::Done => true,
             Response::Rejected(rejection) => rejection.is_kept_under_key(),
-            Response::Done
-            | Response::Registered { .. }
-            | Response::Subscribed { .. }
-            | Response::Judged { .. } => false,
+            Response::Registered { .. } | Response::Subscribed { .. } | Response::Judged { .. } => {
+                false
+            }
         };
         if is_kept {
             let (number, response, index) = (self.next, response.clone(), now.index);

@@ -4,8 +4,8 @@
 //!
 //! Reading order: [`command`], [`accept`], [`effect`], [`notice`] and [`rejection`] (what is
 //! asked and answered), `reading` (what can be looked up), [`agents`], [`usage`] (what of one is
-//! free), [`presence`], [`activation`], [`gone`], [`limits`], [`keys`] (repeats), [`rules`]
-//! ([`quota`], [`weights`]), [`operations`], [`checks`], [`transactions`],
+//! free), [`presence`], [`activation`] and [`gone`] (their lives), [`limits`], [`keys`]
+//! (repeats), [`rules`] ([`quota`], [`weights`]), [`operations`], [`checks`], [`transactions`],
 //! [`dry_run`], [`reservations`], [`confirm`], [`reconcile`] (what a registration comes to),
 //! [`frameworks`], [`tasks`], `judge` (ACCEPT), `feedback` (what frameworks hear of operations),
 //! [`codec`] (snapshots).

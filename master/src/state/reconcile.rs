@@ -18,8 +18,9 @@
 //! | known, id thrown away, other identity | any | | superseded: the same under a new id |
 //!
 //! An agent that was away, unreachable or unregistered is here again whatever else is found,
-//! which has to be written. What runs is compared in `reconcile/running.rs`: tasks that the agent must know of and does
-//! not are lost, which has to be written; what it runs and should not is only asked to end.
+//! which has to be written. What runs is compared in `reconcile/running.rs`: tasks that the agent
+//! must know of and does not are lost, which has to be written; what it runs and should not is
+//! only asked to end.
 
 mod running;
 

@@ -115,6 +115,36 @@ async fn a_deactivated_agent_is_known_and_not_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_under_a_key_is_answered_and_not_done_again() {
+    let (_cluster, leader, agent) = cluster(&[]).await;
+    let id = agent.id.as_str();
+    let ask = async |headers: &[(&str, &str)], body: &Value| {
+        let mut request = client().post(format!("http://{leader}/api/v1")).json(body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        send(request).await
+    };
+    let (off, on) = (about("DEACTIVATE_AGENT", id), about("REACTIVATE_AGENT", id));
+    for query in ["", "?dry_run=true"] {
+        let request = client().post(format!("http://{leader}/api/v1{query}")).json(&off);
+        let answer = send(request.header("If-Match", "\"99\"")).await;
+        match query {
+            "" => assert_eq!(answer.status, 412, "{}", answer.text),
+            _ => assert_eq!(answer.json()["failing"][0]["status"], 412),
+        }
+    }
+    assert_eq!(text(&ask(&[("Idempotency-Key", "off")], &off).await), (200, ""));
+    for _ in ["first", "again"] {
+        assert_eq!(text(&ask(&[("Idempotency-Key", "on")], &on).await), (200, ""));
+    }
+    assert_eq!(ask(&[], &on).await.status, 400, "it is active");
+    assert_eq!(text(&ask(&[("Idempotency-Key", "off")], &off).await), (200, ""));
+    assert_eq!(slave(&leader).await["active"], true, "the repeat did nothing");
+    assert_eq!(ask(&[("Idempotency-Key", "off")], &on).await.status, 422);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_without_tasks_is_drained_at_once() {
     let (_cluster, leader, agent) = cluster(&[]).await;
     let id = agent.id.as_str();

@@ -228,6 +228,7 @@ impl Play {
                 let name = format!("{}-{}", self.term, self.operations);
                 CommandKind::Accept { name: OperationId::parse(name).unwrap(), accept }
             }
+            Proposal::Administer(administration) => administration.kind,
             Proposal::Plain { kind, .. } => *kind,
             Proposal::Confirm { agent_id, upto, exceptions } => {
                 CommandKind::Confirm { agent_id, upto, exceptions }
@@ -256,7 +257,8 @@ fn administer(text: &str, line: &Line<'_>) -> Event {
     let command = text.splitn(3, ' ').nth(2).unwrap();
     let Command { principal, source, kind, .. } = super::lines::command(command);
     let call_id = CallId(line.words[1][1..].parse().unwrap());
-    let administration = Box::new(Administration { principal, source, kind });
+    let (key, if_versions) = (None, BTreeMap::new());
+    let administration = Box::new(Administration { principal, source, key, if_versions, kind });
     Event::AdministrationArrived { call_id, administration }
 }
 

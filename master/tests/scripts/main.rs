@@ -2,7 +2,8 @@
 //! commands, `---`, then everything that comes out. `HOLDFAST_RECORD=1 cargo test -p
 //! holdfast-master --test scripts` writes what comes out; re-record only what you can explain.
 //! Reading order: `notation.rs`, `lines.rs`, `agents.rs`, `schedulers.rs`, `state.rs`,
-//! `allocator.rs`, `allocator_laws.rs`, `leader.rs`, `model.rs`, `machine.rs`, `reports.rs`, `compat.rs`.
+//! `allocator.rs`, `allocator_laws.rs`, `leader.rs`, `model.rs`, `machine.rs`, `reports.rs`,
+//! `compat.rs`.
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod agents;

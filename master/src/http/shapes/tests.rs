@@ -45,6 +45,7 @@ fn of(state: &State) -> View {
     View {
         state: Arc::new(state.freeze()),
         applied: LogIndex(4),
+        now: state.clock(),
         term: Term(1),
         sessions: Arc::default(),
         returned: Arc::default(),

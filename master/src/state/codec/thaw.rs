@@ -18,6 +18,7 @@ use crate::state::gone::Gone;
 use crate::state::keys::KeyTable;
 use crate::state::operations::OperationRecord;
 use crate::state::tasks::Executor;
+use crate::state::transactions::TransactionRecord;
 use crate::state::{LEVEL, State};
 
 /// Rebuilds a state from its chunks.
@@ -87,19 +88,11 @@ impl Reader {
             }
             Row::Settled { number, record } => {
                 self.close()?;
-                let id = record.operation_id.clone();
-                self.state.settled.insert_mut(number, id.clone());
-                if self.state.operations.get(&id).is_none() {
-                    self.state.operations.insert_mut(id, Arc::new(*record));
-                }
+                self.settled(number, *record);
             }
-            Row::Transaction(mut record) => {
+            Row::Transaction(record) => {
                 self.close()?;
-                // What is remembered is counted anew: it has to be what is there.
-                let is_known = |id: &&OperationId| self.state.operation(id).is_some();
-                record.remembered = record.operation_ids.iter().filter(is_known).count() as u64;
-                let id = record.transaction_id.clone();
-                self.state.transactions.insert_mut(id, Arc::new(*record));
+                self.transaction(*record);
             }
             Row::Key(entry) => {
                 self.close()?;
@@ -170,6 +163,21 @@ impl Reader {
             ..State::default()
         };
         Ok(())
+    }
+
+    fn settled(&mut self, number: u64, record: OperationRecord) {
+        let id = record.operation_id.clone();
+        self.state.settled.insert_mut(number, id.clone());
+        if self.state.operations.get(&id).is_none() {
+            self.state.operations.insert_mut(id, Arc::new(record));
+        }
+    }
+
+    fn transaction(&mut self, mut record: TransactionRecord) {
+        // What is remembered is counted anew: it has to be what is there.
+        let is_known = |id: &&OperationId| self.state.operation(id).is_some();
+        record.remembered = record.operation_ids.iter().filter(is_known).count() as u64;
+        self.state.transactions.insert_mut(record.transaction_id.clone(), Arc::new(record));
     }
 
     fn close(&mut self) -> Result<(), Corrupt> {

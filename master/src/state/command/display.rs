@@ -8,6 +8,10 @@ use super::super::transactions::Member;
 use super::CommandKind;
 
 impl fmt::Display for CommandKind {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one arm for each command, and none decides anything"
+    )]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FormCluster { cluster_id } => write!(f, "form-cluster {cluster_id}"),
