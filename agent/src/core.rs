@@ -234,7 +234,7 @@ impl Core {
                 }
                 self.tasks.say_everything();
             }
-            MasterMessage::Refused { reason, retry } => match pause(retry) {
+            MasterMessage::Refused { reason, retry, .. } => match pause(retry) {
                 Some(pause) => self.close(format!("refused: {reason}"), pause, actions),
                 None => {
                     self.ended = true;
@@ -249,6 +249,7 @@ impl Core {
             }
             MasterMessage::Instruct(instruction) => self.asked.push_back(instruction),
             MasterMessage::Ping => actions.push(Action::Send(AgentMessage::Pong)),
+            MasterMessage::Unregistered | MasterMessage::Adopt { .. } => {}
         }
     }
 

@@ -227,7 +227,12 @@ fn message(text: &str) -> MasterMessage {
         "refused" => {
             let (when, reason) = rest.split_once(' ').unwrap();
             let retry = if when == "never" { Retry::Never } else { Retry::Later };
-            MasterMessage::Refused { reason: reason.to_owned(), retry }
+            MasterMessage::Refused {
+                reason: reason.to_owned(),
+                retry,
+                end_tasks: false,
+                retry_after: None,
+            }
         }
         "ack" => MasterMessage::Acknowledge { upto: Seq(rest.parse().unwrap()) },
         "send-total" => MasterMessage::SendTotal,

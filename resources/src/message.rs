@@ -173,6 +173,8 @@ pub enum AgentMessage {
         /// What.
         data: Opaque,
     },
+    /// The agent leaves: its tasks have ended and said so. Said again until it is answered.
+    Unregister,
 }
 
 /// An executor that ended.
@@ -266,6 +268,10 @@ pub enum MasterMessage {
         reason: String,
         /// Whether it should try again or exit.
         retry: Retry,
+        /// The agent is gone for good: its tasks end with it.
+        end_tasks: bool,
+        /// How long to wait before the next try, at least; its own backoff when none.
+        retry_after: Option<Duration>,
     },
     /// Carry these out in the order of their numbers.
     Orders(Vec<Order>),
@@ -278,6 +284,16 @@ pub enum MasterMessage {
     SendTotal,
     /// Something beside the orders, after those that were sent before.
     Instruct(Instruction),
+    /// That the agent leaves is replicated: it may end.
+    Unregistered,
+    /// An operator has reconciled the books with what the agent holds: it counts its orders from
+    /// here, if its total has this digest. Comes before any order that follows, and maybe again.
+    Adopt {
+        /// The last order that counts as carried out.
+        applied_seq: Seq,
+        /// `Resources::digest` of the total that the operator accepted.
+        digest: u128,
+    },
     /// Are you there?
     Ping,
 }

@@ -23,6 +23,7 @@ impl fmt::Display for Shown<'_> {
                 write!(f, "total at {applied_seq}: {}", list(resources))
             }
             AgentMessage::Pong => f.write_str("pong"),
+            AgentMessage::Unregister => f.write_str("unregister"),
             AgentMessage::Statuses(updates) => {
                 let updates =
                     updates.iter().map(|StatusUpdate { framework_id, status, latest }| {

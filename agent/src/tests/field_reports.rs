@@ -286,7 +286,12 @@ fn v08_agent_that_is_gone_ends_and_touches_nothing() {
     let mut agent = rig.start();
     agent.step(Event::Opened);
     let reason = "agent has been marked gone".to_owned();
-    agent.receive(MasterMessage::Refused { reason, retry: Retry::Never });
+    agent.receive(MasterMessage::Refused {
+        reason,
+        retry: Retry::Never,
+        end_tasks: true,
+        retry_after: None,
+    });
     assert!(agent.exit.as_deref().is_some_and(|reason| reason.contains("marked gone")));
     assert!(agent.recovered.core.step(Event::Opened).is_empty(), "nothing follows");
     drop(agent);

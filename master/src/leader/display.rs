@@ -77,7 +77,12 @@ fn message_line(f: &mut fmt::Formatter<'_>, message: &MasterMessage) -> fmt::Res
         MasterMessage::Welcome { agent_id, ping_interval, pings_missed_max } => {
             write!(f, "Welcome {agent_id} ping {ping_interval:?} missed {pings_missed_max}")
         }
-        MasterMessage::Refused { reason, retry } => write!(f, "Refused {retry:?}: {reason}"),
+        MasterMessage::Refused { reason, retry, end_tasks, retry_after } => {
+            write!(f, "Refused {retry:?}")?;
+            retry_after.map_or(Ok(()), |delay| write!(f, " after {delay:?}"))?;
+            f.write_str(if *end_tasks { ", its tasks end" } else { "" })?;
+            write!(f, ": {reason}")
+        }
         MasterMessage::Orders(orders) => {
             f.write_str("Orders")?;
             let line = |order: &Order| format!(" #{} {}", order.seq, describe(&order.operation));
@@ -87,6 +92,10 @@ fn message_line(f: &mut fmt::Formatter<'_>, message: &MasterMessage) -> fmt::Res
         MasterMessage::SendTotal => f.write_str("SendTotal"),
         MasterMessage::Ping => f.write_str("Ping"),
         MasterMessage::Instruct(instruction) => write!(f, "Instruct {instruction}"),
+        MasterMessage::Unregistered => f.write_str("Unregistered"),
+        MasterMessage::Adopt { applied_seq, digest } => {
+            write!(f, "Adopt {applied_seq} digest {digest:032x}")
+        }
     }
 }
 

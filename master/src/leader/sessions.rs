@@ -210,7 +210,8 @@ impl Sessions {
     }
 
     fn refuse(&mut self, id: SessionId, reason: String, retry: Retry) -> Vec<Action> {
-        let message = Box::new(MasterMessage::Refused { reason, retry });
+        let (end_tasks, retry_after) = (false, None);
+        let message = Box::new(MasterMessage::Refused { reason, retry, end_tasks, retry_after });
         vec![Action::Send(id, message), self.close(id)]
     }
 }
@@ -228,7 +229,7 @@ impl Sessions {
         let agent_id = live.agent_id.clone();
         Heard::Done(match message {
             AgentMessage::Register(_) => vec![self.close(id)],
-            AgentMessage::Pong => Vec::new(),
+            AgentMessage::Pong | AgentMessage::Unregister => Vec::new(),
             AgentMessage::Statuses(updates) => return Heard::Statuses(agent_id, updates),
             AgentMessage::Exited(exited) => return Heard::Exited(agent_id, exited),
             AgentMessage::FrameworkMessage { executor, data } => {

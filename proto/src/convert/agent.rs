@@ -49,6 +49,7 @@ impl From<&AgentMessage> for wire::AgentEnvelope {
             AgentMessage::FrameworkMessage { executor, data } => {
                 FromAgent::FrameworkMessage(tasks::message_to_wire(executor, data))
             }
+            AgentMessage::Unregister => FromAgent::Unregister(wire::Unregister {}),
         };
         Self { message: Some(message) }
     }
@@ -83,6 +84,7 @@ impl TryFrom<wire::AgentEnvelope> for AgentMessage {
                 let (executor, data) = tasks::message_from_wire(message)?;
                 Self::FrameworkMessage { executor, data }
             }
+            FromAgent::Unregister(wire::Unregister {}) => Self::Unregister,
         })
     }
 }
@@ -95,17 +97,21 @@ pub fn master_to_wire(fence: &Fence, message: &MasterMessage) -> wire::MasterEnv
             FromMaster::Welcome(wire::Welcome {
                 protocol_version: PROTOCOL_VERSION,
                 agent_id: agent_id.to_string(),
-                ping_interval_ms: u64::try_from(ping_interval.as_millis()).unwrap_or(u64::MAX),
+                ping_interval_ms: milliseconds(*ping_interval),
                 pings_missed_max: *pings_missed_max,
             })
         }
-        MasterMessage::Refused { reason, retry } => FromMaster::Refused(wire::Refused {
-            reason: reason.clone(),
-            retry: match retry {
-                Retry::Later => refused::Retry::Later.into(),
-                Retry::Never => refused::Retry::Never.into(),
-            },
-        }),
+        MasterMessage::Refused { reason, retry, end_tasks, retry_after } => {
+            FromMaster::Refused(wire::Refused {
+                reason: reason.clone(),
+                retry: match retry {
+                    Retry::Later => refused::Retry::Later.into(),
+                    Retry::Never => refused::Retry::Never.into(),
+                },
+                end_tasks: *end_tasks,
+                retry_after_ms: retry_after.map(milliseconds),
+            })
+        }
         MasterMessage::Orders(orders) => {
             FromMaster::Orders(wire::Orders { orders: orders.iter().map(Into::into).collect() })
         }
@@ -115,6 +121,11 @@ pub fn master_to_wire(fence: &Fence, message: &MasterMessage) -> wire::MasterEnv
         MasterMessage::SendTotal => FromMaster::SendTotal(wire::SendTotal {}),
         MasterMessage::Ping => FromMaster::Ping(wire::Ping {}),
         MasterMessage::Instruct(instruction) => tasks::instruction_to_wire(instruction),
+        MasterMessage::Unregistered => FromMaster::Unregistered(wire::Unregistered {}),
+        MasterMessage::Adopt { applied_seq, digest } => FromMaster::Adopt(wire::Adopt {
+            applied_seq: applied_seq.0,
+            resources_digest: digest.to_be_bytes().to_vec().into(),
+        }),
     };
     wire::MasterEnvelope { fence: Some(fence.into()), message: Some(message) }
 }
@@ -149,7 +160,12 @@ pub fn master_from_wire(
                 refused::Retry::Never => Retry::Never,
                 refused::Retry::Later | refused::Retry::Unspecified => Retry::Later,
             };
-            MasterMessage::Refused { reason: refused.reason, retry }
+            MasterMessage::Refused {
+                reason: refused.reason,
+                retry,
+                end_tasks: refused.end_tasks,
+                retry_after: refused.retry_after_ms.map(Duration::from_millis),
+            }
         }
         FromMaster::Orders(wire::Orders { orders }) => {
             let orders = orders.into_iter().map(Order::try_from).collect::<Result<_, _>>()?;
@@ -160,6 +176,11 @@ pub fn master_from_wire(
         }
         FromMaster::SendTotal(wire::SendTotal {}) => MasterMessage::SendTotal,
         FromMaster::Ping(wire::Ping {}) => MasterMessage::Ping,
+        FromMaster::Unregistered(wire::Unregistered {}) => MasterMessage::Unregistered,
+        FromMaster::Adopt(wire::Adopt { applied_seq, resources_digest }) => MasterMessage::Adopt {
+            applied_seq: Seq(applied_seq),
+            digest: digest(&resources_digest)?,
+        },
     };
     Ok((fence, message))
 }
@@ -210,8 +231,6 @@ impl TryFrom<wire::Register> for Registration {
 
     fn try_from(register: wire::Register) -> Result<Self, InvalidWire> {
         check_version(register.protocol_version)?;
-        let digest = <[u8; 16]>::try_from(&register.resources_digest[..])
-            .map_err(|_| InvalidWire::Digest { bytes: register.resources_digest.len() })?;
         Ok(Self {
             checkpoint_id: id("checkpoint_id", CheckpointId::parse(register.checkpoint_id))?,
             boot_counter: register.boot_counter,
@@ -219,7 +238,7 @@ impl TryFrom<wire::Register> for Registration {
             fence: register.fence.map(Fence::try_from).transpose()?,
             info: register.info.ok_or(InvalidWire::Absent("info"))?.try_into()?,
             applied_seq: Seq(register.applied_seq),
-            resources_digest: u128::from_be_bytes(digest),
+            resources_digest: digest(&register.resources_digest)?,
             settled: register
                 .settled
                 .into_iter()
@@ -327,6 +346,15 @@ impl TryFrom<wire::Order> for Order {
 
 fn check_version(found: u32) -> Result<(), InvalidWire> {
     if found == PROTOCOL_VERSION { Ok(()) } else { Err(InvalidWire::ProtocolVersion { found }) }
+}
+
+fn digest(bytes: &[u8]) -> Result<u128, InvalidWire> {
+    let digest = <[u8; 16]>::try_from(bytes);
+    digest.map(u128::from_be_bytes).map_err(|_| InvalidWire::Digest { bytes: bytes.len() })
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn id<T>(field: &'static str, parsed: Result<T, InvalidId>) -> Result<T, InvalidWire> {

@@ -9,6 +9,7 @@ use prost::Message;
 use proto::convert::InvalidWire;
 use proto::convert::agent::{master_from_wire, master_to_wire};
 use proto::holdfast::agent as wire;
+use proto::holdfast::agent::master_envelope::Message as FromMaster;
 use resources::id::{AgentId, OperationId, Seq};
 use resources::message::{AgentMessage, MasterMessage, Order, Registration, Retry};
 
@@ -27,6 +28,7 @@ fn agent_messages() -> Vec<AgentMessage> {
         AgentMessage::Resend { from: Seq(3) },
         AgentMessage::Total { applied_seq: Seq(9), resources: samples() },
         AgentMessage::Pong,
+        AgentMessage::Unregister,
     ]
 }
 
@@ -42,13 +44,31 @@ fn master_messages() -> Vec<MasterMessage> {
             ping_interval: Duration::from_millis(15_001),
             pings_missed_max: 5,
         },
-        MasterMessage::Refused { reason: "cloned disk".into(), retry: Retry::Never },
-        MasterMessage::Refused { reason: "machine is down".into(), retry: Retry::Later },
+        refused("cloned disk", Retry::Never),
+        refused("machine is down", Retry::Later),
         MasterMessage::Orders(orders.collect()),
         MasterMessage::Acknowledge { upto: Seq(4) },
         MasterMessage::SendTotal,
         MasterMessage::Ping,
+        MasterMessage::Refused {
+            reason: "marked gone".into(),
+            retry: Retry::Never,
+            end_tasks: true,
+            retry_after: None,
+        },
+        MasterMessage::Refused {
+            reason: "too many at once".into(),
+            retry: Retry::Later,
+            end_tasks: false,
+            retry_after: Some(Duration::from_millis(2_500)),
+        },
+        MasterMessage::Unregistered,
+        MasterMessage::Adopt { applied_seq: Seq(7), digest: u128::MAX - 1 },
     ]
+}
+
+fn refused(reason: &str, retry: Retry) -> MasterMessage {
+    MasterMessage::Refused { reason: reason.into(), retry, end_tasks: false, retry_after: None }
 }
 
 #[test]
@@ -115,6 +135,11 @@ fn envelopes_refused() {
         AgentMessage::try_from(wire::AgentEnvelope { message: None }),
         Err(InvalidWire::Absent("message")),
     );
+    let adopt = MasterMessage::Adopt { applied_seq: Seq(7), digest: 1 };
+    let mut envelope = master_to_wire(&fence(), &adopt);
+    let Some(FromMaster::Adopt(adopt)) = &mut envelope.message else { panic!("{envelope:?}") };
+    adopt.resources_digest.clear();
+    assert_eq!(master_from_wire(envelope), Err(InvalidWire::Digest { bytes: 0 }));
     let mut envelope = master_to_wire(&fence(), &MasterMessage::Ping);
     envelope.fence = None;
     assert_eq!(master_from_wire(envelope), Err(InvalidWire::Absent("fence")));

@@ -234,7 +234,9 @@ pub(super) fn instruction_from_wire(message: FromMaster) -> Result<Instruction, 
         | FromMaster::Orders(_)
         | FromMaster::Acknowledge(_)
         | FromMaster::SendTotal(_)
-        | FromMaster::Ping(_) => return Err(InvalidWire::Absent("message")),
+        | FromMaster::Ping(_)
+        | FromMaster::Unregistered(_)
+        | FromMaster::Adopt(_) => return Err(InvalidWire::Absent("message")),
     })
 }
 
