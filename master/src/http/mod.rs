@@ -12,6 +12,7 @@ mod dry_run;
 mod error;
 mod execute;
 mod extension;
+mod forced;
 mod form;
 mod incoming;
 mod inventory;
@@ -23,6 +24,7 @@ mod options;
 mod permit;
 mod picture;
 mod read;
+mod reconcile;
 mod redirect;
 mod roles;
 mod route;
@@ -174,9 +176,11 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         | Route::Legacy(_)
         | Route::Teardown
         | Route::Agents
+        | Route::Agent(_)
         | Route::Operations
         | Route::Operation(_)
         | Route::Transaction
+        | Route::Reconcile(_)
         | Route::TransactionOf(_)
         | Route::Reservations
         | Route::Volumes
@@ -203,6 +207,11 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             check_method(route, incoming)?;
             transaction::call(app, incoming).await
         }
+        Route::Reconcile(id) => {
+            execute::admit(app, incoming).await?;
+            check_method(route, incoming)?;
+            reconcile::call(app, incoming, id).await
+        }
         Route::Later(realm) => {
             admit_read(app, incoming, Consistency::Linearizable)?;
             check_method(route, incoming)?;
@@ -215,6 +224,7 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
         | Route::Tasks
         | Route::Roles
         | Route::Agents
+        | Route::Agent(_)
         | Route::Operations
         | Route::Operation(_)
         | Route::TransactionOf(_)
@@ -257,6 +267,7 @@ fn of_state(
         Route::Tasks => read::tasks(picture, incoming),
         Route::Roles => read::roles(app, picture, incoming),
         Route::Agents => extension::agents(app, view, incoming),
+        Route::Agent(id) => extension::agent(app, view, incoming, id),
         Route::Operations => extension::operations(app, view, incoming),
         Route::Operation(id) => extension::operation(app, view, incoming, id),
         Route::TransactionOf(id) => transaction::entry(app, view, incoming, id),

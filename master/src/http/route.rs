@@ -28,6 +28,8 @@ pub(crate) enum Route {
     Teardown,
     Server,
     Agents,
+    Agent(String),
+    Reconcile(String),
     Operations,
     Operation(String),
     Transaction,
@@ -112,10 +114,16 @@ pub(crate) fn resolve(path: &str) -> Option<Route> {
     }
     if let [api, v1, list, id] = segments.as_slice() {
         match [api.as_str(), v1.as_str(), list.as_str()] {
+            ["api", "v1", "agents"] => return Some(Route::Agent(id.clone())),
             ["api", "v1", "operations"] => return Some(Route::Operation(id.clone())),
             ["api", "v1", "transactions"] => return Some(Route::TransactionOf(id.clone())),
             _ => {}
         }
+    }
+    if let [api, v1, agents, id, verb] = segments.as_slice()
+        && [api, v1, agents, verb] == ["api", "v1", "agents", "reconcile"]
+    {
+        return Some(Route::Reconcile(id.clone()));
     }
     (1..=segments.len()).rev().find_map(|length| {
         let prefix = segments[..length].join("/");
@@ -139,14 +147,17 @@ impl Route {
             | Self::Roles
             | Self::Server
             | Self::Agents
+            | Self::Agent(_)
             | Self::Operations
             | Self::Operation(_)
             | Self::TransactionOf(_)
             | Self::Reservations
             | Self::Volumes => Some(Realm::Readonly),
-            Self::Operator | Self::Legacy(_) | Self::Teardown | Self::Transaction => {
-                Some(Realm::Readwrite)
-            }
+            Self::Operator
+            | Self::Legacy(_)
+            | Self::Teardown
+            | Self::Transaction
+            | Self::Reconcile(_) => Some(Realm::Readwrite),
             Self::Scheduler => Some(Realm::Scheduler),
             Self::Later(realm) => Some(*realm),
         }
@@ -174,9 +185,11 @@ impl Route {
             | Self::Legacy(_)
             | Self::Teardown
             | Self::Agents
+            | Self::Agent(_)
             | Self::Operations
             | Self::Operation(_)
             | Self::Transaction
+            | Self::Reconcile(_)
             | Self::TransactionOf(_)
             | Self::Reservations
             | Self::Volumes
@@ -210,6 +223,7 @@ impl Route {
             | Self::Roles
             | Self::Server
             | Self::Agents
+            | Self::Agent(_)
             | Self::Operations
             | Self::Operation(_)
             | Self::TransactionOf(_)
@@ -219,6 +233,7 @@ impl Route {
             | Self::Scheduler
             | Self::Legacy(_)
             | Self::Teardown
+            | Self::Reconcile(_)
             | Self::Transaction => &[Method::POST],
             Self::Redirect | Self::Later(_) => &[],
         }
@@ -242,7 +257,9 @@ mod tests {
             check(&at("/api/v1/operator"), Some(Route::Operator));
             check(&at("/api/v1/agents"), Some(Route::Agents));
             check(&at("/api/v1/agents/"), Some(Route::Agents));
-            check(&at("/api/v1/agents/x"), Some(Route::Operator));
+            check(&at("/api/v1/agents/x"), Some(Route::Agent("x".into())));
+            check(&at("/api/v1/agents/x/reconcile"), Some(Route::Reconcile("x".into())));
+            check(&at("/api/v1/agents/x/y"), Some(Route::Operator));
             check(&at("/api/v1/server"), Some(Route::Server));
             check(&at("/api/v1/operations"), Some(Route::Operations));
             check(&at("/api/v1/operations/3-7"), Some(Route::Operation("3-7".into())));

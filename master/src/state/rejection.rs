@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::keys::{IdempotencyKey, KeyQuota};
 use super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
+use super::reconcile::ReconcileRefusal;
 use super::tasks::TaskName;
 
 pub use self::refusals::{ActivationRefusal, FrameworkRefusal, RegistrationRefusal};
@@ -211,6 +212,14 @@ pub enum Rejection {
         /// The last one given.
         given: Seq,
     },
+    /// What an operator chose for an agent is not taken.
+    #[error("agent {agent_id} is not reconciled: {refusal}")]
+    Reconcile {
+        /// The agent.
+        agent_id: AgentId,
+        /// Why.
+        refusal: ReconcileRefusal,
+    },
     /// The agent may not register.
     #[error("registration refused: {0}")]
     Registration(RegistrationRefusal),
@@ -250,6 +259,7 @@ impl Rejection {
             Self::Member { rejection, .. } => rejection.is_retryable(),
             Self::Framework { .. }
             | Self::Activation { .. }
+            | Self::Reconcile { .. }
             | Self::UnknownAgent { .. }
             | Self::Invalid { .. }
             | Self::VolumeExists { .. }
@@ -286,6 +296,7 @@ impl Rejection {
             Self::Member { rejection, .. } => rejection.is_kept_under_key(),
             Self::Framework { .. }
             | Self::Activation { .. }
+            | Self::Reconcile { .. }
             | Self::Invalid { .. }
             | Self::Overloaded { .. }
             | Self::KeyReused { .. }
@@ -313,6 +324,7 @@ impl Rejection {
             | Self::VolumesInUse { .. }
             | Self::Framework { .. }
             | Self::Activation { .. }
+            | Self::Reconcile { .. }
             | Self::Overloaded { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }

@@ -41,6 +41,7 @@ impl Refused {
             | Rejection::SharesRemain { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
+            | Rejection::Reconcile { .. }
             | Rejection::DuplicateOperation { .. }
             | Rejection::ClusterFormed { .. }
             | Rejection::NeverGiven { .. }
@@ -120,6 +121,7 @@ impl Refused {
             Rejection::Framework { refusal, .. } => refusal.to_string(),
             other @ (Rejection::SharesRemain { .. }
             | Rejection::Activation { .. }
+            | Rejection::Reconcile { .. }
             | Rejection::Overloaded { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
@@ -203,6 +205,7 @@ fn known_resources(rejection: &Rejection) -> Vec<&Resource> {
         Rejection::UnknownAgent { .. }
         | Rejection::Framework { .. }
         | Rejection::Activation { .. }
+        | Rejection::Reconcile { .. }
         | Rejection::Invalid { .. }
         | Rejection::Overloaded { .. }
         | Rejection::Regressed { .. }

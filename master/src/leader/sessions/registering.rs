@@ -8,10 +8,10 @@ use resources::time::Timestamp;
 use super::super::event::{Action, Origin, Proposal, SessionId};
 use super::super::messages::in_messages;
 use super::{Live, Peer, Sessions};
-use crate::state::State;
 use crate::state::command::{Response, Standing};
 use crate::state::reconcile::{Comparison, compare};
 use crate::state::rejection::Rejection;
+use crate::state::{Agent, State};
 
 impl Sessions {
     pub(in crate::leader) fn registering(
@@ -151,11 +151,11 @@ impl Sessions {
         }];
         match standing {
             Standing::InStep => {
+                messages.extend(adoption(agent));
                 messages.push(MasterMessage::Acknowledge { upto: agent.confirmed_seq });
                 messages.extend(in_messages(orders));
             }
-            Standing::Diverged => messages.push(MasterMessage::SendTotal),
-            Standing::Regressed => {}
+            Standing::Diverged | Standing::Regressed => messages.push(MasterMessage::SendTotal),
         }
         self.returned.insert(agent_id.clone());
         self.moved.insert(agent_id.clone());
@@ -163,6 +163,33 @@ impl Sessions {
         self.live.insert(agent_id, id);
         let send = |message| Action::Send(id, Box::new(message));
         messages.into_iter().map(send).collect()
+    }
+}
+
+/// What an agent has to hear of an operator's choice before anything else.
+fn adoption(agent: &Agent) -> Option<MasterMessage> {
+    let (applied_seq, digest) = agent.adoption()?;
+    Some(MasterMessage::Adopt { applied_seq, digest })
+}
+
+impl Sessions {
+    /// An agent's disk compares otherwise than when it registered: it hears what follows.
+    pub(in crate::leader) fn resync(&mut self, state: &State, agent_id: &AgentId) -> Vec<Action> {
+        let Some(id) = self.live.get(agent_id).copied() else { return Vec::new() };
+        let live = self.by_id.get_mut(&id).and_then(|session| session.standing.as_mut());
+        let Some((live, agent)) = live.zip(state.agent(agent_id)) else { return Vec::new() };
+        let mut messages = Vec::new();
+        match agent.status.standing() {
+            Standing::InStep => {
+                let orders: Vec<Order> = agent.outstanding(Seq(0)).collect();
+                live.sent_upto = orders.last().map_or(agent.last_given(), |order| order.seq);
+                messages.extend(adoption(agent));
+                messages.push(MasterMessage::Acknowledge { upto: agent.confirmed_seq });
+                messages.extend(in_messages(orders));
+            }
+            Standing::Diverged | Standing::Regressed => messages.push(MasterMessage::SendTotal),
+        }
+        messages.into_iter().map(|message| Action::Send(id, Box::new(message))).collect()
     }
 }
 

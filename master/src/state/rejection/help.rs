@@ -25,6 +25,7 @@ impl Rejection {
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
             | Self::Activation { agent_id, .. }
+            | Self::Reconcile { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => Some(agent_id),
             Self::Framework { .. }
             | Self::DuplicateOperation { .. }
@@ -70,6 +71,7 @@ impl Rejection {
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
             | Self::Activation { agent_id, .. }
+            | Self::Reconcile { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => format!("agent {agent_id}"),
             Self::Member { position, .. } => format!("operation {position} of the transaction"),
         }
@@ -88,6 +90,7 @@ impl Rejection {
             Self::VolumesInUse { .. } => vec!["0 tasks that use it".to_owned()],
             Self::Framework { refusal, .. } => vec![refusal.wanted().to_owned()],
             Self::Activation { .. } => vec!["a deactivated or drained agent".to_owned()],
+            Self::Reconcile { .. } => vec!["one choice for each object that differs".to_owned()],
             Self::Overloaded { pending, .. } => {
                 vec![format!("{} unconfirmed orders", pending.saturating_add(1))]
             }
@@ -135,6 +138,7 @@ impl Rejection {
             Self::NeverGiven { given, .. } => vec![format!("order {given}")],
             Self::Registration(refusal) => refusal.available().into_iter().collect(),
             Self::Activation { refusal, .. } => vec![format!("an agent that {refusal}")],
+            Self::Reconcile { refusal, .. } => vec![refusal.to_string()],
             Self::UnknownAgent { .. }
             | Self::Framework { .. }
             | Self::Invalid { .. }
@@ -163,6 +167,7 @@ impl Rejection {
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
             | Self::Activation { agent_id, .. }
+            | Self::Reconcile { agent_id, .. }
             | Self::VersionMoved { agent_id, .. } => vec![format!("agent {agent_id}")],
             Self::UnknownAgent { .. }
             | Self::Invalid { .. }
@@ -205,6 +210,7 @@ impl Rejection {
             Self::VolumesInUse { .. } => "End the tasks that use the volume first",
             Self::Framework { refusal, .. } => refusal.hint(),
             Self::Activation { refusal, .. } => refusal.hint(),
+            Self::Reconcile { refusal, .. } => refusal.hint(),
             Self::Insufficient { blocked_by, .. } if !blocked_by.is_empty() => {
                 "Ask for less, or wait for the operations in the way and try again if one fails"
             }
