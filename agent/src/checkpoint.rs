@@ -26,6 +26,7 @@
 //! Beside it, `meta/checkpoint_id` holds the same id as text: it tells a lost file from a fresh
 //! work directory.
 
+mod error;
 mod load;
 mod overlay;
 mod row;
@@ -35,12 +36,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition};
-use thiserror::Error;
 
 use resources::collection::Resources;
 use resources::id::CheckpointId;
 use resources::message::AgentInfo;
 
+pub(crate) use self::error::{OpenError, StorageFailure};
 use self::load::LoadError;
 use self::overlay::Overlay;
 use self::row::{encode, write};
@@ -63,79 +64,6 @@ const EXECUTORS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new
 const HEARD: TableDefinition<'_, (&str, &str), u64> = TableDefinition::new("heard");
 const TASKS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("tasks");
 const STATUSES: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("statuses");
-
-/// Why the checkpoint cannot be opened. The process ends with status 1.
-#[derive(Debug, Error)]
-pub(crate) enum OpenError {
-    /// Another process holds the file.
-    #[error("{path}: another agent process runs on this work directory")]
-    Locked {
-        /// The file.
-        path: String,
-    },
-    /// The file is damaged.
-    #[error(
-        "{path}: the checkpoint is corrupt ({what}); stop, keep a copy of the work directory, \
-         and restore it from a backup; volumes are untouched"
-    )]
-    Corrupt {
-        /// The file.
-        path: String,
-        /// What was found.
-        what: String,
-    },
-    /// The work directory was in use, and the file is not there.
-    #[error(
-        "{path}: the checkpoint is missing, though {because}; put it back from a backup, or start \
-         with another --work-dir as a new agent; nothing was made or removed"
-    )]
-    Missing {
-        /// The file.
-        path: String,
-        /// Why it should be there.
-        because: String,
-    },
-    /// The file belongs to another work directory.
-    #[error(
-        "{path}: the checkpoint is that of {found}, and this work directory is {expected} (see \
-         meta/checkpoint_id); put the right one back; nothing was made or removed"
-    )]
-    Foreign {
-        /// The file.
-        path: String,
-        /// Id of the work directory.
-        expected: String,
-        /// Id in the file.
-        found: String,
-    },
-    /// A newer program wrote it.
-    #[error("{path}: checkpoint format {found} is newer than {FORMAT_VERSION}, use a newer agent")]
-    Newer {
-        /// The file.
-        path: String,
-        /// The version found.
-        found: u64,
-    },
-    /// The operating system refused.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file or directory.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-}
-
-/// The disk failed while the agent ran. Nothing may be reported after it: the process aborts.
-#[derive(Debug, Error)]
-#[error("checkpoint: {0}")]
-pub(crate) struct StorageFailure(String);
-
-impl<E: Into<redb::Error>> From<E> for StorageFailure {
-    fn from(error: E) -> Self {
-        Self(error.into().to_string())
-    }
-}
 
 /// What the checkpoint held when it was opened.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
 //! The agent as a pure function from events to actions: fence, sequence numbers, and the same
 //! fold over orders as the master's. Knows neither sockets nor files; time and disk are the
 //! shell's. Next: `core/event.rs` (what goes in and out), `core/carry.rs` (carrying out),
-//! `core/asked.rs` (what is asked beside the orders), `core/tasks.rs` (executors and tasks).
+//! `core/asked.rs` (what is asked beside the orders), `core/looking.rs` (volumes that are not
+//! where they were made), `core/parting.rs` (how it leaves),
+//! `core/tasks.rs` (executors and tasks).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -13,6 +15,8 @@
 mod asked;
 mod carry;
 pub(crate) mod event;
+mod looking;
+mod parting;
 mod shown;
 pub(crate) mod tasks;
 
@@ -27,6 +31,7 @@ use self::event::{
     Action, Ended, Event, Identity, Memory, Pause, Unavailable, VolumeKey, VolumeRecord, Write,
     pause,
 };
+use self::parting::Parting;
 use self::tasks::Tasks;
 use self::tasks::event::Settings;
 
@@ -60,6 +65,7 @@ pub(crate) struct Core {
     asked: VecDeque<Instruction>,
     /// Nothing is carried out after an [`Action::Exit`].
     ended: bool,
+    parting: Parting,
 }
 
 /// How far the open stream got.
@@ -104,6 +110,7 @@ impl Core {
             tasks,
             asked: VecDeque::new(),
             ended: false,
+            parting: Parting::default(),
         }
     }
 
@@ -129,11 +136,14 @@ impl Core {
             Event::Closed => self.leave_session(),
             Event::VolumesMade(seq, markers) => self.made(seq, markers, &mut actions),
             Event::VolumesRemoved(seq) => self.removed(seq, &mut actions),
+            Event::Looked(looks) => self.looked(looks, &mut actions),
+            Event::Leave => self.parting.is_pressed = true,
             Event::Tasks(events) => events.into_iter().for_each(|event| self.tasks.step(event)),
         }
         self.carry_on(&mut actions);
         self.answer_asked();
         self.tell_of_tasks(&mut actions);
+        self.part(&mut actions);
         actions
     }
 
@@ -186,6 +196,7 @@ impl Core {
         self.tasks.forget_described(upto);
         self.tasks.hush();
         self.total_is_owed = false;
+        self.parting.is_said = false;
     }
 
     /// Refuses another cluster and a lower fence; a higher one is durable before the message it
@@ -193,11 +204,12 @@ impl Core {
     fn pass_fence(&mut self, fence: Fence, actions: &mut Vec<Action>) -> bool {
         match &self.fence {
             Some(own) if own.cluster_id != fence.cluster_id => {
-                self.ended = true;
-                actions.push(Action::Exit(format!(
-                    "this work directory belongs to cluster {}, the master speaks for cluster {}",
-                    own.cluster_id, fence.cluster_id,
-                )));
+                let (own, other) = (&own.cluster_id, &fence.cluster_id);
+                let reason = format!(
+                    "this work directory belongs to cluster {own}, the master speaks for cluster \
+                     {other}"
+                );
+                self.exit(reason, actions);
                 return false;
             }
             Some(own) if fence < *own => {
@@ -211,6 +223,11 @@ impl Core {
         actions.push(Action::Checkpoint(vec![Write::Fence(fence.clone())]));
         self.fence = Some(fence);
         true
+    }
+
+    fn exit(&mut self, reason: String, actions: &mut Vec<Action>) {
+        self.ended = true;
+        actions.push(Action::Exit(reason));
     }
 
     fn close(&mut self, reason: String, pause: Pause, actions: &mut Vec<Action>) {
@@ -234,13 +251,13 @@ impl Core {
                 }
                 self.tasks.say_everything();
             }
-            MasterMessage::Refused { reason, retry, .. } => match pause(retry) {
-                Some(pause) => self.close(format!("refused: {reason}"), pause, actions),
-                None => {
-                    self.ended = true;
-                    actions.push(Action::Exit(format!("the master refused this agent: {reason}")));
+            MasterMessage::Refused { reason, retry, end_tasks, retry_after } => {
+                match pause(retry, retry_after) {
+                    Some(pause) => self.close(format!("refused: {reason}"), pause, actions),
+                    None if end_tasks => self.given_up(&reason, actions),
+                    None => self.exit(format!("the master refused this agent: {reason}"), actions),
                 }
-            },
+            }
             MasterMessage::Orders(orders) => self.take_orders(orders, actions),
             MasterMessage::Acknowledge { upto } => self.acknowledge(upto),
             MasterMessage::SendTotal => {
@@ -249,7 +266,10 @@ impl Core {
             }
             MasterMessage::Instruct(instruction) => self.asked.push_back(instruction),
             MasterMessage::Ping => actions.push(Action::Send(AgentMessage::Pong)),
-            MasterMessage::Unregistered | MasterMessage::Adopt { .. } => {}
+            MasterMessage::Unregistered => self.unregistered(actions),
+            MasterMessage::Adopt { applied_seq, digest } => {
+                self.adopt(applied_seq, digest, actions);
+            }
         }
     }
 

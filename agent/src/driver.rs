@@ -10,6 +10,7 @@
 mod desk;
 pub(crate) mod emulated;
 mod handle;
+pub(crate) mod lookout;
 mod notes;
 mod view;
 
@@ -60,6 +61,7 @@ impl Driver {
         };
         let (measured, usage) = disk::start(volumes.clone())?;
         let sweep = gc::start(&site.work_dir, gc_delay)?;
+        let lookout = lookout::start(volumes.clone(), inputs.clone())?;
         let (steps, steps_rx) = thread_channel::channel();
         let (trash, trash_rx) = thread_channel::channel();
         let worker = {
@@ -87,6 +89,7 @@ impl Driver {
             measured,
             usage,
             sweep,
+            lookout,
             ended: BTreeSet::new(),
         };
         if let Some(agent_id) = desk.core.agent_id() {

@@ -27,6 +27,7 @@ mod supervisor;
 mod volumes;
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -34,7 +35,7 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
 use resources::conversion::Incompatible;
@@ -49,10 +50,13 @@ pub use crate::supervisor::supervise;
 
 /// Name of the signal for the orderly end.
 const SIGUSR1: &str = "SIGUSR1";
-/// Longest time of the orderly end.
-const RETIRE_TIMEOUT: Duration = Duration::from_secs(13);
-/// From the end of the last executor to the end of the session.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Longest time of the orderly end, and of the end of an agent that was given up.
+const RETIRE_TIMEOUT: Duration = Duration::from_secs(14);
+/// Longest time from the end of the last executor until nobody is waited for who has not
+/// acknowledged that.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Kept of the whole for saying goodbye.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why the agent ended. The process ends with status 1 and this line.
 #[derive(Debug, Error)]
@@ -213,9 +217,6 @@ async fn serve_orders(
             info!(signal = name, "the agent stops");
             if name == SIGUSR1 {
                 retire(&handle).await;
-                // What was said last is on its way, unless the session is over; what is lost of
-                // it is said again at the next start.
-                let _silence = timeout(LAST_WORDS, &mut session).await;
             }
             Ok(())
         }
@@ -258,27 +259,48 @@ async fn sessions(
 }
 
 async fn exit_reason(state: &mut watch::Receiver<State>) -> String {
-    let exit = state.wait_for(|state| matches!(state, State::Exit(_))).await;
-    match exit.as_deref() {
-        Ok(State::Exit(reason)) => reason.clone(),
-        Ok(State::Recovering | State::Ready | State::Retired) | Err(_) => {
+    let is_last = |state: &State| matches!(state, State::Exit(_) | State::Doomed(_));
+    let last = state.wait_for(is_last).await.map(|state| state.clone());
+    match last {
+        Ok(State::Exit(reason)) => reason,
+        Ok(State::Doomed(reason)) => {
+            let is_over = |state: &State| matches!(state, State::Exit(_));
+            if timeout(RETIRE_TIMEOUT, state.wait_for(is_over)).await.is_err() {
+                warn!("executors are still there");
+            }
+            reason
+        }
+        Ok(State::Recovering | State::Ready | State::Retired | State::Left) | Err(_) => {
             "the agent's core has ended".to_owned()
         }
     }
 }
 
-/// The orderly end: every task is killed.
+/// The orderly end: every task is killed, and the cluster hears that the agent goes. Nobody is
+/// waited for beyond the time: what was not said is said at the next start.
 async fn retire(handle: &Handle) {
+    let deadline = Instant::now() + RETIRE_TIMEOUT;
     let mut state = handle.state();
     handle.retire().await;
-    if timeout(RETIRE_TIMEOUT, retired(&mut state)).await.is_err() {
+    if timeout_at(deadline - FAREWELL, retired(&mut state)).await.is_err() {
         warn!("executors are still there");
+        return;
+    }
+    let mut left = handle.state();
+    let mut left = pin!(left.wait_for(|state| *state == State::Left));
+    if timeout(LAST_WORDS, &mut left).await.is_ok() {
+        return;
+    }
+    handle.part().await;
+    if timeout_at(deadline, &mut left).await.is_err() {
+        warn!("no master has heard that this agent leaves: it counts as lost until it is back");
     }
 }
 
 /// Returns when no executor is left, as was asked.
 async fn retired(state: &mut watch::Receiver<State>) {
-    if state.wait_for(|state| *state == State::Retired).await.is_err() {
+    let is_retired = |state: &State| matches!(state, State::Retired | State::Left);
+    if state.wait_for(is_retired).await.is_err() {
         // The driver's own end is told elsewhere.
         std::future::pending::<()>().await;
     }

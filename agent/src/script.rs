@@ -1,8 +1,8 @@
 //! Runs the golden scripts of `agent/testscripts` against the core. A block is prose (`#`),
 //! commands, `---`, and the whole visible output. `HOLDFAST_RERECORD=1` writes the output anew.
 //!
-//! Commands: `start RESOURCES`, `restart`, `open`, `close`, `volumes made|failed|removed …`,
-//! `total`, and `CLUSTER/INCARNATION/TERM MESSAGE` for what a master says. Orders are
+//! Commands: `start RESOURCES`, `restart`, `open`, `close`, `leave`,
+//! `volumes made|failed|removed …`, `total`, and `CLUSTER/INCARNATION/TERM MESSAGE` for what a master says. Orders are
 //! `SEQ[=ID] reserve|unreserve ROLE RESOURCES`, `SEQ[=ID] create|destroy ROLE ID MB` and
 //! `SEQ[=ID] launch …`, with `|` between them; the words about tasks are in
 //! `tests/task_words.rs`. The disk is a model here: what the checkpoint does with a row is tested
@@ -124,6 +124,7 @@ impl Player {
             "restart" => self.boot(),
             "open" => self.step(Event::Opened),
             "close" => self.step(Event::Closed),
+            "leave" => self.step(Event::Leave),
             "volumes" => self.volumes(rest),
             "total" => format!("{}\n", self.core.total()),
             "tick" => {
@@ -143,6 +144,12 @@ impl Player {
         let sent = |name: &TaskName| self.sent.get(name).copied();
         if let Some(instruction) = task_words::instruction(word, rest, sent) {
             return self.step(Event::Received(fence, MasterMessage::Instruct(instruction)));
+        }
+        if let ("adopt", Some((seq, which))) = (word, rest.split_once(' ')) {
+            let applied_seq = Seq(seq.parse().unwrap());
+            let digest = if which == "same" { self.core.total().digest() } else { 0 };
+            let adopt = MasterMessage::Adopt { applied_seq, digest };
+            return self.step(Event::Received(fence, adopt));
         }
         if word != "orders" {
             return self.step(Event::Received(fence, message(text)));
@@ -226,17 +233,21 @@ fn message(text: &str) -> MasterMessage {
         },
         "refused" => {
             let (when, reason) = rest.split_once(' ').unwrap();
-            let retry = if when == "never" { Retry::Never } else { Retry::Later };
+            let retry = match when {
+                "never" | "gone" => Retry::Never,
+                _ => Retry::Later,
+            };
             MasterMessage::Refused {
                 reason: reason.to_owned(),
                 retry,
-                end_tasks: false,
-                retry_after: None,
+                end_tasks: when == "gone",
+                retry_after: when.parse().ok().map(Duration::from_secs),
             }
         }
         "ack" => MasterMessage::Acknowledge { upto: Seq(rest.parse().unwrap()) },
         "send-total" => MasterMessage::SendTotal,
         "ping" => MasterMessage::Ping,
+        "unregistered" => MasterMessage::Unregistered,
         other => panic!("unknown message {other}"),
     }
 }

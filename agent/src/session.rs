@@ -150,6 +150,9 @@ impl Attempt<'_> {
                     Some(Signal::Close { reason, pause: Pause::Long }) => {
                         return End::Refused(reason);
                     }
+                    Some(Signal::Close { reason, pause: Pause::Told(wait) }) => {
+                        return End::TurnedAway(reason, wait);
+                    }
                     None => return End::Lost("another session took its place".to_owned()),
                 },
                 envelope = incoming.next() => {

@@ -11,3 +11,4 @@ mod restart;
 pub(crate) mod rig;
 mod supervised;
 pub(crate) mod task_words;
+mod volume_reports;

@@ -32,6 +32,10 @@ pub(crate) enum Event {
     VolumesMade(Seq, Result<Vec<Marker>, String>),
     /// The directories of a DESTROY are durably out of the way.
     VolumesRemoved(Seq),
+    /// What there is of volumes by now.
+    Looked(Vec<Look>),
+    /// The agent leaves: it waits no longer for acknowledgements of what its tasks came to.
+    Leave,
     /// What happened to executors and tasks, in this order.
     Tasks(Vec<TaskEvent>),
 }
@@ -76,6 +80,10 @@ pub(crate) enum Action {
     },
     /// Something about executors.
     Run(Run),
+    /// The agent was given up, for this reason: it ends when its tasks have.
+    Doomed(String),
+    /// The cluster knows that the agent leaves: the process may end.
+    Left,
     /// End the process with this reason.
     Exit(String),
 }
@@ -87,6 +95,8 @@ pub(crate) enum Pause {
     Short,
     /// A rule refused the agent: only an operator changes that.
     Long,
+    /// As long as the master said, at least.
+    Told(Duration),
 }
 
 /// One row of the checkpoint to be written or removed.
@@ -141,6 +151,17 @@ pub(crate) struct Unavailable {
     pub(crate) volume: Resource,
     /// What is wrong, for the operator.
     pub(crate) reason: String,
+}
+
+/// What there is of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Which.
+    pub(crate) key: VolumeKey,
+    /// What it is known by.
+    pub(crate) record: VolumeRecord,
+    /// What is wrong with it.
+    pub(crate) wrong: Option<String>,
 }
 
 /// What names a volume on one agent.
@@ -334,6 +355,8 @@ impl fmt::Display for Action {
                 write!(f, "discrepancy: order {seq} is {here} here and {there} there")
             }
             Self::Run(run) => run.fmt(f),
+            Self::Doomed(reason) => write!(f, "doomed: {reason}"),
+            Self::Left => f.write_str("left"),
             Self::Exit(reason) => write!(f, "exit: {reason}"),
         }
     }
@@ -351,9 +374,9 @@ pub(crate) struct Identity {
 }
 
 /// The pause that a master's word asks for; none when the agent shall not come back.
-pub(crate) fn pause(retry: Retry) -> Option<Pause> {
+pub(crate) fn pause(retry: Retry, retry_after: Option<Duration>) -> Option<Pause> {
     match retry {
-        Retry::Later => Some(Pause::Long),
+        Retry::Later => Some(retry_after.map_or(Pause::Long, Pause::Told)),
         Retry::Never => None,
     }
 }

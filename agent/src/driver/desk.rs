@@ -17,6 +17,7 @@ use resources::time::Timestamp;
 
 use super::abort;
 use super::handle::{ExecutorRefusal, Input, Signal, State, Stream, StreamId, Subscription};
+use super::lookout::Lookout;
 use super::notes::{changes_surroundings, ends_executor, note};
 use super::view::{ExecutorView, TaskView, View};
 use crate::checkpoint::Checkpoint;
@@ -53,6 +54,7 @@ pub(super) struct Desk {
     pub(super) measured: Measured,
     pub(super) usage: watch::Receiver<Usage>,
     pub(super) sweep: Sweep,
+    pub(super) lookout: Lookout,
     /// Tasks whose end was told to the log.
     pub(super) ended: BTreeSet<TaskName>,
 }
@@ -184,6 +186,7 @@ impl Desk {
         self.measured.set(self.core.total().volumes().cloned().collect());
         let live = self.core.executors().map(|(_, row)| row.container.clone());
         self.sweep.set(live.collect::<BTreeSet<String>>());
+        self.lookout.set(self.core.made_volumes());
     }
 
     fn act(&mut self, action: Action) {
@@ -239,7 +242,20 @@ impl Desk {
                 error!(%seq, operation_id = %here, %there, "one order, two operations");
             }
             Action::Run(Run::Retired) => {
-                self.state.send_replace(State::Retired);
+                // One that was given up ends with its reason.
+                self.state.send_if_modified(|state| {
+                    let is_free = !matches!(state, State::Doomed(_));
+                    if is_free {
+                        *state = State::Retired;
+                    }
+                    is_free
+                });
+            }
+            Action::Doomed(reason) => {
+                self.state.send_replace(State::Doomed(reason));
+            }
+            Action::Left => {
+                self.state.send_replace(State::Left);
             }
             Action::Run(run) => {
                 let core = &self.core;

@@ -207,6 +207,12 @@ impl<T: Fn(Told) + Send> Desk<T> {
             Action::Exit(reason) => {
                 self.state.send_replace(State::Exit(reason));
             }
+            Action::Doomed(reason) => {
+                self.state.send_replace(State::Doomed(reason));
+            }
+            Action::Left => {
+                self.state.send_replace(State::Left);
+            }
             Action::Run(run) => self.pretend(run),
             Action::Checkpoint(_)
             | Action::Recovered

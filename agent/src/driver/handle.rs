@@ -58,6 +58,10 @@ pub(crate) enum State {
     Ready,
     /// No executor is left, as was asked: the agent may end.
     Retired,
+    /// The cluster knows that the agent leaves.
+    Left,
+    /// The agent was given up, for this reason: it ends when its tasks have.
+    Doomed(String),
     /// The agent must end, for this reason.
     Exit(String),
 }
@@ -143,6 +147,11 @@ impl Handle {
     /// Ends every executor; the state turns to `Retired` when none is left.
     pub(crate) async fn retire(&self) {
         self.send(Input::Tasks(TaskEvent::Retire)).await;
+    }
+    /// Says that the agent leaves, whatever was not acknowledged; the state turns to `Left` when
+    /// the cluster knows.
+    pub(crate) async fn part(&self) {
+        self.send(Input::Event(Event::Leave)).await;
     }
     /// Opens the stream of a custom executor.
     pub(crate) async fn subscribe(

@@ -48,6 +48,8 @@ pub(super) enum End {
     Lost(String),
     /// A rule refused the agent.
     Refused(String),
+    /// The master has no room for it now: it is to come after this time.
+    TurnedAway(String, Duration),
     /// The secret is wrong: no master will take it.
     WrongSecret(String),
 }
@@ -173,6 +175,12 @@ impl Seeker {
                 self.tell(target, &reason);
                 self.refusals += 1;
                 Ok(jitter(doubled(PAUSE_REFUSED_MIN, self.refusals - 1, PAUSE_REFUSED_MAX)))
+            }
+            End::TurnedAway(reason, wait) => {
+                self.tell(target, &reason);
+                // The same master again: it knows when it was promised.
+                self.hint = Some(target.clone());
+                Ok(wait.mul_f64(rand::rng().random_range(1.0..=1.5)))
             }
             End::WrongSecret(reason) => {
                 Err(format!("master {target} refused the credential: {reason}"))
@@ -336,6 +344,18 @@ mod tests {
             seeker.next(&target, lost(), now).unwrap();
         }
         assert_eq!(seeker.patience(), Patience { connect: CONNECT_MAX, answer: ANSWER_MAX });
+    }
+
+    #[test]
+    fn who_is_turned_away_comes_when_it_was_told() {
+        let mut seeker = seeker(&["a:1", "b:1"]);
+        let (told, now) = (Duration::from_secs(3), Instant::now());
+        for _ in 0..20 {
+            let end = End::TurnedAway("many register".to_owned(), told);
+            let pause = seeker.next(&address("a:1"), end, now).unwrap();
+            assert!((told..=told.mul_f64(1.5)).contains(&pause), "{pause:?}");
+            assert_eq!(seeker.target(), address("a:1"));
+        }
     }
 
     #[test]

@@ -12,7 +12,6 @@ use rustix::process::Signal;
 use super::Input;
 use super::process::{Exit, signal_group, start_probe};
 use super::sandbox::User;
-use super::tasks::directory_of;
 use crate::runner::job::{CheckPlan, Finding, Probe, TaskPlan};
 
 /// Statuses of a page that are well when none are named.
@@ -116,7 +115,7 @@ impl Probes {
             check.due = now.checked_add(check.plan.timeout);
             match &check.plan.probe {
                 Probe::Command(program, environment) => {
-                    let directory = directory_of(plan);
+                    let directory = &plan.process.directory;
                     let begun = start_probe(program, environment, directory, user, inputs);
                     check.pid = begun.ok();
                     if check.pid.is_none() {

@@ -2,7 +2,7 @@
 //! over, and each end put into words. Gives words back and says nothing itself. Next:
 //! `supervisor/probe.rs`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -395,9 +395,4 @@ fn status(plan: &TaskPlan, state: TaskState) -> Said {
         healthy: None,
         finding: None,
     }
-}
-
-/// The place where a probe of a task runs.
-pub(super) fn directory_of(plan: &TaskPlan) -> &Path {
-    &plan.process.directory
 }

@@ -1,29 +1,27 @@
 //! An agent whose shell runs in the test: every action is done on a real file system, and the
 //! process can be killed at any failpoint.
 
+mod mounted;
+mod orders;
+
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use clap::Parser;
 use tempfile::TempDir;
 
 use resources::collection::Resources;
-use resources::id::{AgentId, ClusterId, Incarnation, OperationId, Principal, Seq, Term};
+use resources::id::{AgentId, ClusterId, Incarnation, Seq, Term};
 use resources::message::{AgentMessage, Fence, MasterMessage, Order, Registration};
 use resources::operation::Operation;
-use resources::resource::{
-    Disk, Labels, Persistence, Reservation, ReservationKind, Resource, VolumeMode, VolumeMount,
-};
-use resources::role::Role;
-use resources::value::{Scalar, Value};
 
+pub(crate) use self::mounted::{Mounted, mount_at, unmount};
 use crate::RunError;
 use crate::config::{Config, Flags};
 use crate::core::event::{Action, Event, VolumeStep};
 use crate::core::tasks::event::{Found, Run, Start, TaskEvent};
+use crate::driver::lookout;
 use crate::failpoint;
 use crate::recovery::{Recovered, recover};
 use crate::runner::Program;
@@ -60,49 +58,6 @@ pub(crate) fn program() -> Program {
 pub(crate) fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
-}
-
-/// A file system of its own on a folder, for as long as the value lives.
-pub(crate) struct Mounted(pub(crate) TempDir);
-
-impl Mounted {
-    /// None where this process may not mount.
-    pub(crate) fn try_new(options: &str) -> Option<Self> {
-        let mounted = Self(folder());
-        mounted.mount(options).then_some(mounted)
-    }
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-    pub(crate) fn mount(&self, options: &str) -> bool {
-        mount_at(self.path(), options)
-    }
-    pub(crate) fn unmount(&self) {
-        unmount(self.path());
-    }
-}
-
-/// False where this process may not mount.
-pub(crate) fn mount_at(path: &Path, options: &str) -> bool {
-    let mount = ["-t", "tmpfs", "-o", options, "none"].map(OsStr::new);
-    let output = Command::new("mount").args(mount).arg(path).output();
-    let is_mounted = output.is_ok_and(|output| output.status.success());
-    if !is_mounted {
-        eprintln!("skipped: this process may not mount");
-    }
-    is_mounted
-}
-
-pub(crate) fn unmount(path: &Path) {
-    let unmounted = Command::new("umount").arg(path).status();
-    assert!(unmounted.is_ok_and(|status| status.success()));
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // Unmounted already, or never mounted: then the command fails, which is right.
-        let _ended = Command::new("umount").arg(self.path()).output();
-    }
 }
 
 /// A kind of disk to put volumes on.
@@ -206,61 +161,6 @@ impl Rig {
             std::fs::rename(&image, &file).unwrap();
         }
         end
-    }
-
-    fn disk(&self, mb: i64) -> Resource {
-        let config = self.config(&[]);
-        let mut disk = config.resources.iter().find(|r| r.name == "disk").unwrap().clone();
-        disk.value = Value::Scalar(Scalar::from_milli(mb * 1_000));
-        disk
-    }
-    pub(crate) fn reserved(&self, mb: i64) -> Resource {
-        self.disk(mb).push_reservation(Reservation {
-            kind: ReservationKind::Dynamic,
-            role: Role::parse("ads").unwrap(),
-            principal: Some(Principal::new("ops")),
-            labels: Labels::default(),
-        })
-    }
-    pub(crate) fn volume(&self, id: &str, mb: i64) -> Resource {
-        let mut volume = self.reserved(mb);
-        let source = volume.disk_source().cloned();
-        volume.disk = Some(Disk {
-            source,
-            persistence: Some(Persistence { id: id.parse().unwrap(), principal: None }),
-            volume: Some(VolumeMount { container_path: "data".to_owned(), mode: VolumeMode::Rw }),
-        });
-        volume
-    }
-
-    pub(crate) fn order(&mut self, operation: Operation) -> Order {
-        let seq = Seq(self.next_seq);
-        self.next_seq += 1;
-        Order { seq, operation_id: OperationId::parse(format!("o{seq}")).unwrap(), operation }
-    }
-    pub(crate) fn reserve(&mut self, mb: i64) -> Order {
-        let resources = vec![self.reserved(mb)];
-        self.order(Operation::Reserve { resources, source: Vec::new() })
-    }
-    pub(crate) fn unreserve(&mut self, mb: i64) -> Order {
-        let resources = vec![self.reserved(mb)];
-        self.order(Operation::Unreserve { resources })
-    }
-    pub(crate) fn create(&mut self, volumes: &[(&str, i64)]) -> Order {
-        let volumes = volumes.iter().map(|(id, mb)| self.volume(id, *mb)).collect();
-        self.order(Operation::Create { volumes })
-    }
-    pub(crate) fn destroy(&mut self, volumes: &[(&str, i64)]) -> Order {
-        let volumes = volumes.iter().map(|(id, mb)| self.volume(id, *mb)).collect();
-        self.order(Operation::Destroy { volumes })
-    }
-    pub(crate) fn grow(&mut self, id: &str, mb: i64, by: i64) -> Order {
-        let (volume, addition) = (self.volume(id, mb), self.reserved(by));
-        self.order(Operation::Grow { volume, addition })
-    }
-    pub(crate) fn shrink(&mut self, id: &str, mb: i64, by: i64) -> Order {
-        let volume = self.volume(id, mb);
-        self.order(Operation::Shrink { volume, subtract: Scalar::from_milli(by * 1_000) })
     }
 }
 
@@ -405,6 +305,13 @@ impl Agent {
         assert_eq!(self.exit, None);
     }
 
+    /// Looks again whether the volumes are where they were made.
+    pub(crate) fn look_again(&mut self) {
+        let volumes = self.recovered.volumes.clone();
+        let made = self.recovered.core.made_volumes();
+        let looks = made.iter().filter_map(|made| lookout::look(&volumes, made)).collect();
+        self.step(Event::Looked(looks));
+    }
     pub(crate) fn total(&self) -> &Resources {
         self.recovered.core.total()
     }

@@ -19,7 +19,7 @@ use super::incoming::Incoming;
 use super::options::{Earnest, Options, Wait};
 use super::permit::Asked;
 use super::redirect::{HOLD_MAX, Standing};
-use super::{App, dry_run, permit, read};
+use super::{App, dry_run, forced, permit, read};
 use crate::leader::{
     Call, NotSettled, ProposeFailure, Refusal, Request, Transaction, TransactionAccepted,
 };
@@ -48,6 +48,7 @@ pub(crate) async fn operation(
     asked: Asked,
 ) -> Result<Response, Failure> {
     permit::operation(app, incoming, options.earnest, &asked).await?;
+    forced::check(app, incoming, std::slice::from_ref(&asked)).await?;
     let (agent_id, operation) = asked;
     let call = Call {
         principal: incoming.principal.clone(),
@@ -100,6 +101,7 @@ pub(crate) async fn transaction(
     operations: Vec<Asked>,
 ) -> Result<Response, Failure> {
     permit::transaction(app, incoming, options.earnest, &operations).await?;
+    forced::check(app, incoming, &operations).await?;
     let transaction = Transaction {
         principal: incoming.principal.clone(),
         source: incoming.source(),

@@ -1,10 +1,10 @@
 //! Reads that Mesos does not have: this master's place in the cluster, agents with their
 //! sequence numbers, operations by id. Must not be needed by any Mesos client.
-//! Next: `transaction.rs`, `inventory.rs`.
+//! Next: `transaction.rs`, `reconcile.rs`, `inventory.rs`.
 
 use axum::response::Response;
 use resources::form::ResourceForm;
-use resources::id::{LogIndex, OperationId};
+use resources::id::{AgentId, LogIndex, OperationId};
 use resources::resource::Resource;
 use serde::Serialize;
 
@@ -12,7 +12,8 @@ use super::App;
 use super::error::Failure;
 use super::incoming::Incoming;
 use super::read::json;
-use super::shapes;
+use super::reconcile::Discrepancy;
+use super::{reconcile, shapes};
 use crate::auth::Viewer;
 use crate::leader::{Leadership, View};
 use crate::state::activation::Activation;
@@ -108,6 +109,8 @@ struct AgentEntry<'a> {
     pending: usize,
     unavailable: Vec<ResourceForm>,
     total: Vec<ResourceForm>,
+    /// How its disk differs from the log; none when it does not.
+    discrepancy: Option<Discrepancy>,
 }
 
 /// How an agent is being drained, or was.
@@ -189,6 +192,21 @@ fn entry<'a>(view: &View, viewer: &Viewer<'_>, agent: &'a Agent) -> AgentEntry<'
         pending: agent.pending.size(),
         unavailable: forms(&mut agent.unavailable.iter()),
         total: forms(&mut agent.total.iter()),
+        discrepancy: reconcile::discrepancy(agent, viewer),
+    }
+}
+
+/// One agent.
+pub(super) fn agent(
+    app: &App,
+    view: &View,
+    incoming: &Incoming,
+    id: &str,
+) -> Result<Response, Failure> {
+    let agent = AgentId::parse(id).ok().and_then(|id| view.state.agent(&id));
+    match agent {
+        Some(agent) => json(incoming, &entry(view, &app.viewer(incoming), agent)),
+        None => Err(Failure::NotFound(format!("No agent found with ID '{id}'"))),
     }
 }
 

@@ -14,6 +14,7 @@ mod dry_run;
 mod error;
 mod execute;
 mod extension;
+mod forced;
 mod form;
 mod incoming;
 mod inventory;
@@ -26,6 +27,7 @@ mod permit;
 mod picture;
 mod quota;
 mod read;
+mod reconcile;
 mod redirect;
 mod roles;
 mod route;
@@ -185,9 +187,11 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         | Route::Members(_)
         | Route::Snapshot
         | Route::Agents
+        | Route::Agent(_)
         | Route::Operations
         | Route::Operation(_)
         | Route::Transaction
+        | Route::Reconcile(_)
         | Route::TransactionOf(_)
         | Route::Reservations
         | Route::Volumes
@@ -239,6 +243,11 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
                 _ => weights::write(app, incoming).await,
             }
         }
+        Route::Reconcile(id) => {
+            execute::admit(app, incoming).await?;
+            check_method(route, incoming)?;
+            reconcile::call(app, incoming, id).await
+        }
         Route::Later(realm) => {
             admit_read(app, incoming, Consistency::Linearizable)?;
             check_method(route, incoming)?;
@@ -251,6 +260,7 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
         | Route::Tasks
         | Route::Roles
         | Route::Agents
+        | Route::Agent(_)
         | Route::Operations
         | Route::Operation(_)
         | Route::TransactionOf(_)
@@ -295,6 +305,7 @@ fn of_state(
         Route::Tasks => read::tasks(picture, incoming),
         Route::Roles => read::roles(app, picture, incoming),
         Route::Agents => extension::agents(app, view, incoming),
+        Route::Agent(id) => extension::agent(app, view, incoming, id),
         Route::Operations => extension::operations(app, view, incoming),
         Route::Operation(id) => extension::operation(app, view, incoming, id),
         Route::TransactionOf(id) => transaction::entry(app, view, incoming, id),

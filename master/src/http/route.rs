@@ -31,6 +31,8 @@ pub(crate) enum Route {
     Members(MemberCall),
     Snapshot,
     Agents,
+    Agent(String),
+    Reconcile(String),
     Operations,
     Operation(String),
     Transaction,
@@ -134,10 +136,16 @@ pub(crate) fn resolve(path: &str) -> Option<Route> {
     }
     if let [api, v1, list, id] = segments.as_slice() {
         match [api.as_str(), v1.as_str(), list.as_str()] {
+            ["api", "v1", "agents"] => return Some(Route::Agent(id.clone())),
             ["api", "v1", "operations"] => return Some(Route::Operation(id.clone())),
             ["api", "v1", "transactions"] => return Some(Route::TransactionOf(id.clone())),
             _ => {}
         }
+    }
+    if let [api, v1, agents, id, verb] = segments.as_slice()
+        && [api, v1, agents, verb] == ["api", "v1", "agents", "reconcile"]
+    {
+        return Some(Route::Reconcile(id.clone()));
     }
     (1..=segments.len()).rev().find_map(|length| {
         let prefix = segments[..length].join("/");
@@ -163,6 +171,7 @@ impl Route {
             | Self::Servers
             | Self::Snapshot
             | Self::Agents
+            | Self::Agent(_)
             | Self::Operations
             | Self::Operation(_)
             | Self::TransactionOf(_)
@@ -173,6 +182,7 @@ impl Route {
             | Self::Teardown
             | Self::Transaction
             | Self::Members(_)
+            | Self::Reconcile(_)
             | Self::Quota
             | Self::Weights => Some(Realm::Readwrite),
             Self::Scheduler => Some(Realm::Scheduler),
@@ -205,9 +215,11 @@ impl Route {
             | Self::Members(_)
             | Self::Snapshot
             | Self::Agents
+            | Self::Agent(_)
             | Self::Operations
             | Self::Operation(_)
             | Self::Transaction
+            | Self::Reconcile(_)
             | Self::TransactionOf(_)
             | Self::Reservations
             | Self::Volumes
@@ -245,6 +257,7 @@ impl Route {
             | Self::Servers
             | Self::Snapshot
             | Self::Agents
+            | Self::Agent(_)
             | Self::Operations
             | Self::Operation(_)
             | Self::TransactionOf(_)
@@ -255,6 +268,7 @@ impl Route {
             | Self::Legacy(_)
             | Self::Teardown
             | Self::Transaction
+            | Self::Reconcile(_)
             | Self::Members(_) => &[Method::POST],
             Self::Quota => &[Method::GET, Method::HEAD, Method::POST, Method::DELETE],
             Self::Weights => &[Method::GET, Method::HEAD, Method::PUT],
@@ -280,7 +294,9 @@ mod tests {
             check(&at("/api/v1/operator"), Some(Route::Operator));
             check(&at("/api/v1/agents"), Some(Route::Agents));
             check(&at("/api/v1/agents/"), Some(Route::Agents));
-            check(&at("/api/v1/agents/x"), Some(Route::Operator));
+            check(&at("/api/v1/agents/x"), Some(Route::Agent("x".into())));
+            check(&at("/api/v1/agents/x/reconcile"), Some(Route::Reconcile("x".into())));
+            check(&at("/api/v1/agents/x/y"), Some(Route::Operator));
             check(&at("/api/v1/server"), Some(Route::Server));
             check(&at("/api/v1/servers"), Some(Route::Servers));
             check(&at("/api/v1/servers/add"), Some(Route::Members(MemberCall::Add)));

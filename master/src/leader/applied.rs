@@ -46,6 +46,7 @@ impl Core {
                     actions.extend(self.sessions.acknowledge(&agent_id, upto));
                 }
                 Effect::CapacityChanged(agent_id) => self.offers.capacity_changed(&agent_id),
+                Effect::Resync(agent_id) => actions.extend(self.sessions.resync(state, &agent_id)),
                 Effect::Instruct(agent_id, instruction) => asked.push((agent_id, *instruction)),
                 Effect::Tell(framework_id, notice) => {
                     actions.extend(self.tell(&framework_id, *notice, now));

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use resources::id::{AgentId, FrameworkId, OfferId, OperationId, Term};
+use resources::id::{AgentId, FrameworkId, Incarnation, OfferId, OperationId, Term};
 use resources::role::Role;
 use resources::time::Timestamp;
 use resources::weight::Weight;
@@ -31,7 +31,7 @@ pub use super::sessions::Pings;
 use super::sessions::Sessions;
 use super::tasks::Tasks;
 use crate::state::State;
-use crate::state::command::Notice;
+use crate::state::command::{CommandKind, Notice};
 
 /// When a caller beyond a limit shall come again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -79,6 +79,16 @@ struct Office {
     /// Cluster time and wall time of its beginning.
     clock: Timestamp,
     wall: Timestamp,
+}
+
+/// The first leader of a cluster that was restored ends what came before: by wall time, because
+/// the same backup may be restored twice.
+fn begin_anew(state: &State, wall: Timestamp) -> Option<Action> {
+    let by_time = wall.since(Timestamp::default()).as_secs();
+    let next = state.incarnation().0.saturating_add(1).max(by_time);
+    let kind = Box::new(CommandKind::NewIncarnation { incarnation: Incarnation(next) });
+    let proposal = Proposal::Plain { principal: None, source: None, kind };
+    state.is_restored().then(|| Action::Propose(Origin::Nobody, proposal))
 }
 
 impl Core {
@@ -212,10 +222,12 @@ impl Core {
         self.offers.take_office(state, office.term, office.clock);
         self.frameworks.inherit(state);
         self.liveness.take_office(office.clock);
+        let wall = office.wall;
         self.office = Some(office);
         if state.cluster_id().is_none() {
             actions.push(Action::Propose(Origin::Nobody, Proposal::FormCluster));
         }
+        actions.extend(begin_anew(state, wall));
         actions.push(Action::Propose(Origin::Nobody, Proposal::TakeOffice));
         actions.extend(self.first_weights(state));
         actions

@@ -154,7 +154,7 @@ impl fmt::Display for Proposal {
                 write!(f, "confirm {agent_id} upto {upto}")?;
                 exceptions.iter().try_for_each(|(seq, why)| write!(f, " {seq}=FAILED({why})"))
             }
-            Self::RecordDivergence { agent_id, foreign, missing } => {
+            Self::RecordDivergence { agent_id, foreign, missing, held: _ } => {
                 let (foreign, missing) = (foreign.len(), missing.len());
                 write!(f, "record-divergence {agent_id}: {foreign} foreign, {missing} missing")
             }

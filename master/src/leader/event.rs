@@ -22,6 +22,7 @@ use super::scheduler::{SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscrib
 use crate::state::accept::Accept;
 use crate::state::command::{CommandKind, Effect, Response, SourceAddr};
 use crate::state::operations::OperationRecord;
+use crate::state::reconcile::Held;
 
 macro_rules! tickets {
     ($($(#[$doc:meta])* $name:ident $letter:literal;)*) => { $(
@@ -136,6 +137,8 @@ pub enum Proposal {
         foreign: Vec<Resource>,
         /// What the log knows and it does not hold.
         missing: Vec<Resource>,
+        /// What it told.
+        held: Held,
     },
     /// Something that an operator must look at.
     RaiseAlarm {

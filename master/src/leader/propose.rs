@@ -228,8 +228,9 @@ fn stamp(
         Proposal::Confirm { agent_id, upto, exceptions } => {
             (None, own, CommandKind::Confirm { agent_id, upto, exceptions })
         }
-        Proposal::RecordDivergence { agent_id, foreign, missing } => {
-            (None, own, CommandKind::RecordDivergence { agent_id, foreign, missing })
+        Proposal::RecordDivergence { agent_id, foreign, missing, held } => {
+            let held = Some(held);
+            (None, own, CommandKind::RecordDivergence { agent_id, foreign, missing, held })
         }
         Proposal::RaiseAlarm { agent_id, text } => {
             (None, own, CommandKind::RaiseAlarm { agent_id, text })

@@ -29,6 +29,7 @@ use super::event::{Action, Origin, Proposal, SessionId, SessionView, SessionView
 use super::messages::in_messages;
 use crate::state::State;
 use crate::state::command::{Response, SourceAddr};
+use crate::state::reconcile::Difference;
 use crate::state::rejection::RegistrationRefusal;
 
 /// How often agents are pinged.
@@ -261,10 +262,8 @@ impl Sessions {
             },
             AgentMessage::Total { applied_seq, resources } => {
                 let difference = state.divergence(&agent_id, applied_seq, &resources);
-                let proposal = difference.map(|(foreign, missing)| Proposal::RecordDivergence {
-                    agent_id,
-                    foreign,
-                    missing,
+                let proposal = difference.map(|Difference { held, foreign, missing }| {
+                    Proposal::RecordDivergence { agent_id, foreign, missing, held }
                 });
                 proposal.map(|p| Action::Propose(Origin::Nobody, p)).into_iter().collect()
             }

@@ -19,10 +19,10 @@ use super::activation::Activation;
 use super::command::{Change, Effect, Response, Standing};
 use super::operations::OperationRecord;
 use super::presence::Presence;
-use super::reconcile::{Comparison, Naming, Reregistered, compare, surplus};
+use super::reconcile::{Comparison, Held, Naming, Reregistered, compare, surplus};
 use super::rejection::{RegistrationRefusal, Rejection};
 use super::tasks::{Executor, TaskName, once_per_agent};
-use super::{Moment, State, limits};
+use super::{Moment, State};
 
 /// An agent on record. `total = fold(confirmed, pending)` always.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +63,9 @@ pub struct Agent {
     /// Raised by every change of its resources: the index of the entry, or one more than before
     /// where an entry changes them several times.
     pub resource_version: u64,
+    /// What it held when an operator chose, and at which order: it goes on from `confirmed_seq`
+    /// once it is told. None after its next confirmation.
+    pub adopts: Option<Held>,
     /// Volumes whose directory is missing or not the one that was made.
     pub unavailable: Vec<Resource>,
     /// What tasks that have not ended and executors use; a shared volume has a share for each.
@@ -84,13 +87,25 @@ pub enum AgentStatus {
     Regressed {
         /// Where its disk stands.
         applied_seq: Seq,
+        /// What it holds and the log does not know; never deleted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        foreign: Vec<Resource>,
+        /// What the log knows and it does not hold; never made again unasked.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<Resource>,
+        /// What of it the two lists were made of; none until it told its total.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<Held>,
     },
     /// At the right order with other contents. No operations until an operator chooses.
     Diverged {
         /// What it holds and the log does not know; never deleted.
         foreign: Vec<Resource>,
-        /// What the log knows and it does not hold; never made again.
+        /// What the log knows and it does not hold; never made again unasked.
         missing: Vec<Resource>,
+        /// What of it the two lists were made of; none until it told its total.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<Held>,
     },
 }
 
@@ -110,8 +125,15 @@ impl fmt::Display for AgentStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Registered => f.write_str("REGISTERED"),
-            Self::Regressed { applied_seq } => write!(f, "REGRESSED at {applied_seq}"),
-            Self::Diverged { foreign, missing } => {
+            Self::Regressed { applied_seq, foreign, missing, held: None } => {
+                debug_assert!(foreign.is_empty() && missing.is_empty(), "made of nothing");
+                write!(f, "REGRESSED at {applied_seq}")
+            }
+            Self::Regressed { applied_seq, foreign, missing, held: Some(_) } => {
+                let (foreign, missing) = (foreign.len(), missing.len());
+                write!(f, "REGRESSED at {applied_seq}, {foreign} foreign, {missing} missing")
+            }
+            Self::Diverged { foreign, missing, held: _ } => {
                 write!(f, "DIVERGED, {} foreign, {} missing", foreign.len(), missing.len())
             }
         }
@@ -141,6 +163,7 @@ impl Agent {
             base,
             next_seq: Seq(1),
             resource_version: now.index.0,
+            adopts: None,
             unavailable: registration.unavailable.clone(),
             used: Resources::new(),
             used_by: PersistentMap::default(),
@@ -220,14 +243,21 @@ impl State {
     }
 
     fn admit(&mut self, now: Moment, registration: &Registration) -> (Response, Vec<Effect>) {
-        let id = self.fresh_agent_id();
-        let agent = Agent::admitted(id.clone(), registration, now);
+        let id = self.former_id(registration).unwrap_or_else(|| self.fresh_agent_id());
+        let mut agent = Agent::admitted(id.clone(), registration, now);
+        let alarm = agent.count_from_before(registration);
+        let standing = agent.status.standing();
         let checkpoint_id = agent.checkpoint_id.clone();
         self.by_checkpoint.insert_mut(checkpoint_id.clone(), id.clone());
         self.agents.insert_mut(id.clone(), Arc::new(agent));
         let change = Change::AgentAdded(id.clone(), checkpoint_id);
-        let response = Response::Registered { agent_id: id.clone(), standing: Standing::InStep };
-        (response, vec![Effect::Change(change), Effect::CapacityChanged(id)])
+        let mut effects = vec![Effect::Change(change)];
+        if let Some(text) = alarm {
+            effects.extend(self.raise_alarm(now.index, text));
+        }
+        let response = Response::Registered { agent_id: id.clone(), standing };
+        effects.push(Effect::CapacityChanged(id));
+        (response, effects)
     }
 
     /// `<cluster id>-S<n>`, from a replicated counter: never used twice.
@@ -301,52 +331,6 @@ impl State {
         self.by_checkpoint.insert_mut(agent.checkpoint_id.clone(), new.clone());
         agent.id = new;
     }
-
-    /// What an agent holds at `applied_seq` beyond and short of the log, object by object, as
-    /// far as it fits a record. None when the log has moved on.
-    #[must_use]
-    pub fn divergence(
-        &self,
-        agent_id: &AgentId,
-        applied_seq: Seq,
-        held: &[Resource],
-    ) -> Option<(Vec<Resource>, Vec<Resource>)> {
-        let agent = self.agent(agent_id)?;
-        let is_open = agent.status.standing() == Standing::Diverged;
-        (is_open && applied_seq == agent.confirmed_seq).then(|| {
-            let held: Resources = held.iter().cloned().collect();
-            (without(&held, &agent.confirmed), without(&agent.confirmed, &held))
-        })
-    }
-
-    pub(super) fn record_divergence(
-        &mut self,
-        now: Moment,
-        agent_id: &AgentId,
-        (foreign, missing): (&[Resource], &[Resource]),
-    ) -> Result<(Response, Vec<Effect>), Rejection> {
-        let agent = self
-            .agent_mut(agent_id)
-            .ok_or_else(|| Rejection::UnknownAgent { agent_id: agent_id.clone() })?;
-        if agent.status.standing() != Standing::Diverged {
-            return Ok((Response::Done, Vec::new()));
-        }
-        agent.status =
-            AgentStatus::Diverged { foreign: foreign.to_vec(), missing: missing.to_vec() };
-        let text = format!(
-            "{agent_id}: foreign {}, missing {}",
-            super::rejection::list(foreign),
-            super::rejection::list(missing)
-        );
-        Ok((Response::Done, self.raise_alarm(now.index, text)))
-    }
-}
-
-/// What `these` holds beyond `those`.
-fn without(these: &Resources, those: &Resources) -> Vec<Resource> {
-    let mut rest = these.clone();
-    rest.subtract_all(those);
-    rest.iter().take(limits::DIVERGING_OBJECTS_MAX).cloned().collect()
 }
 
 /// Why a declared resource is none.

@@ -86,7 +86,7 @@ impl Agent {
         }
         match &self.status {
             AgentStatus::Registered => Ok(()),
-            AgentStatus::Regressed { applied_seq } => Err(Rejection::Regressed {
+            AgentStatus::Regressed { applied_seq, .. } => Err(Rejection::Regressed {
                 agent_id: self.id.clone(),
                 applied_seq: *applied_seq,
                 confirmed_seq: self.confirmed_seq,
@@ -313,6 +313,7 @@ impl State {
             | Rejection::Framework { .. }
             | Rejection::Quota { .. }
             | Rejection::Activation { .. }
+            | Rejection::Reconcile { .. }
             | Rejection::Fault { .. } => return rejection,
         };
         let Some(agent) = self.agent(agent_id) else { return rejection };

@@ -42,6 +42,7 @@ use super::gone::Gone;
 use super::keys::KeyEntry;
 use super::operations::OperationRecord;
 use super::presence::Presence;
+use super::reconcile::Held;
 use super::tasks::{Executor, Task};
 use super::transactions::TransactionRecord;
 use super::{Alarm, Announcement, Frozen, LEVEL, State};
@@ -171,6 +172,8 @@ struct AgentRow {
     next_seq: Seq,
     resource_version: u64,
     unavailable: Vec<Resource>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adopts: Option<Held>,
 }
 
 /// A gone agent without what it held.
@@ -285,6 +288,7 @@ fn agent_rows(agent: &Agent) -> impl Iterator<Item = Row> + '_ {
         next_seq: agent.next_seq,
         resource_version: agent.resource_version,
         unavailable: agent.unavailable.clone(),
+        adopts: agent.adopts,
     };
     let confirmed = agent
         .confirmed

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use resources::framework::FrameworkInfo;
 use resources::id::{
-    AgentId, ClusterId, FrameworkId, MasterId, OperationId, Principal, Seq, TaskId, Term, UpdateId,
+    AgentId, ClusterId, FrameworkId, Incarnation, MasterId, OperationId, Principal, Seq, TaskId,
+    Term, UpdateId,
 };
 use resources::message::{ExecutorExit, Registration};
 use resources::opaque::Opaque;
@@ -27,6 +28,7 @@ pub use super::effect::{Change, Effect};
 pub use super::keys::IdempotencyKey;
 pub use super::notice::{FeedbackState, Notice, OperationStatus};
 use super::presence::Away;
+use super::reconcile::{Choice, Held};
 use super::rejection::list;
 pub use super::rejection::{RegistrationRefusal, Rejection};
 use super::rules::Rule;
@@ -114,6 +116,24 @@ pub enum CommandKind {
         foreign: Vec<Resource>,
         /// What the log knows and it does not hold.
         missing: Vec<Resource>,
+        /// What it holds, as a digest, and at which order.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<Held>,
+    },
+    /// What becomes of each object that an agent holds otherwise than the log says. Nothing on
+    /// its disk is touched.
+    Reconcile {
+        /// Who.
+        agent_id: AgentId,
+        /// What the operator saw: void when the agent holds something else by now.
+        held: Held,
+        /// One for each object that differs.
+        choices: Vec<Choice>,
+    },
+    /// The masters were restored from a backup: what agents did after it is not in this log.
+    NewIncarnation {
+        /// Higher than every one before.
+        incarnation: Incarnation,
     },
     /// Admit a framework, or take note of its new subscription. Ends an absence.
     Subscribe {

@@ -11,7 +11,7 @@ use resources::operation::Operation;
 use resources::time::Timestamp;
 
 use super::agents::{Agent, AgentStatus};
-use super::command::{Effect, Response};
+use super::command::{Change, Effect, Response};
 use super::operations::{OperationRecord, OperationState};
 use super::rejection::Rejection;
 use super::{Moment, State};
@@ -28,6 +28,10 @@ pub(super) struct Moved {
 impl Agent {
     /// Moves the orders up to `upto` into what is confirmed. `upto` has been given.
     pub(super) fn confirm_upto(&mut self, upto: Seq, exceptions: &BTreeMap<Seq, String>) -> Moved {
+        if upto > self.confirmed_seq {
+            // It has heard of every choice before these orders.
+            self.adopts = None;
+        }
         let mut done = BTreeMap::new();
         while let Some((seq, record)) = self.pending.first().filter(|(seq, _)| **seq <= upto) {
             let (seq, record) = (*seq, Arc::clone(record));
@@ -154,7 +158,7 @@ impl Agent {
     }
 }
 
-fn ended(
+pub(super) fn ended(
     mut record: Arc<OperationRecord>,
     state: OperationState,
     message: Option<String>,
@@ -195,10 +199,12 @@ impl State {
         }
         let mut effects = vec![Effect::Acknowledge(agent_id.clone(), agent.confirmed_seq)];
         if moved.discrepancy.is_some() {
-            agent.status = AgentStatus::Diverged { foreign: Vec::new(), missing: Vec::new() };
+            agent.status = AgentStatus::diverged();
         }
         if let Some(what) = moved.discrepancy {
             effects.extend(self.raise_alarm(now.index, format!("{agent_id}: {what}")));
+            effects.push(Effect::Change(Change::AgentUpdated(agent_id.clone())));
+            effects.push(Effect::Resync(agent_id.clone()));
         }
         effects.extend(self.keep_settled(settled));
         Ok((Response::Done, effects))

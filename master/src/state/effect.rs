@@ -23,6 +23,8 @@ pub enum Effect {
     Order(AgentId, Box<Order>),
     /// Tell the agent that outcomes up to here are replicated.
     Acknowledge(AgentId, Seq),
+    /// How the agent's disk compares has changed while it was there: say to it what follows.
+    Resync(AgentId),
     /// Ask this of the agent, after the orders before it.
     Instruct(AgentId, Box<Instruction>),
     /// Tell the framework.
@@ -40,6 +42,7 @@ impl fmt::Display for Effect {
                 write!(f, "order {agent_id} #{} {}", order.seq, describe(&order.operation))
             }
             Self::Acknowledge(agent_id, upto) => write!(f, "acknowledge {agent_id} upto {upto}"),
+            Self::Resync(agent_id) => write!(f, "resync {agent_id}"),
             Self::Instruct(agent_id, instruction) => write!(f, "instruct {agent_id} {instruction}"),
             Self::Tell(framework_id, notice) => write!(f, "tell {framework_id} {notice}"),
             Self::CapacityChanged(agent_id) => write!(f, "capacity of {agent_id} changed"),

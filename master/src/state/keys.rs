@@ -311,6 +311,8 @@ fn body_digest(command: &Command) -> [u8; 32] {
         | CommandKind::RegisterAgent(_)
         | CommandKind::Confirm { .. }
         | CommandKind::RecordDivergence { .. }
+        | CommandKind::Reconcile { .. }
+        | CommandKind::NewIncarnation { .. }
         | CommandKind::Subscribe { .. }
         | CommandKind::UpdateFramework { .. }
         | CommandKind::SetSuppressed { .. }

@@ -260,6 +260,7 @@ impl State {
                     | Rejection::Framework { .. }
                     | Rejection::Quota { .. }
                     | Rejection::Activation { .. }
+                    | Rejection::Reconcile { .. }
                     | Rejection::ClusterFormed { .. } => Vec::new(),
                 };
                 (Response::Rejected(rejection), effects)
@@ -287,9 +288,13 @@ impl State {
             CommandKind::Confirm { agent_id, upto, exceptions } => {
                 self.confirm(now, agent_id, *upto, exceptions)
             }
-            CommandKind::RecordDivergence { agent_id, foreign, missing } => {
-                self.record_divergence(now, agent_id, (foreign, missing))
+            CommandKind::RecordDivergence { agent_id, foreign, missing, held } => {
+                self.record_divergence(now, agent_id, (foreign, missing, *held))
             }
+            CommandKind::Reconcile { agent_id, held, choices } => {
+                self.reconcile(now, command, (agent_id, *held, choices))
+            }
+            CommandKind::NewIncarnation { incarnation } => Ok(self.begin_anew(*incarnation)),
             CommandKind::Subscribe { framework_id, subscription } => {
                 self.subscribe(now, framework_id.as_ref(), subscription)
             }

@@ -7,8 +7,13 @@
 //! | of another cluster, or declares the impossible | | | refused |
 //! | unknown | none | of what it declares | admitted |
 //! | unknown | some | | refused: ahead of the log |
+//! | unknown, obeyed an earlier incarnation | some | of what it declares | admitted, counts on |
+//! | unknown, obeyed an earlier incarnation | some | differs | admitted, DIVERGED |
 //! | known | after the last one given | | refused: ahead of the log |
+//! | known, obeyed an earlier incarnation | after the last one given | equal | counts on |
+//! | known, obeyed an earlier incarnation | after the last one given | differs | DIVERGED |
 //! | known | before what it confirmed | | REGRESSED |
+//! | known, an operator chose | where it stood then | as then | told from where it counts |
 //! | known | other operations than given | | DIVERGED, nothing confirmed |
 //! | known | between | differs | confirmed, DIVERGED |
 //! | known, given up | any | | refused: gone |
@@ -17,11 +22,21 @@
 //! | known | any of the last three, and it declares otherwise | | rebased, or refused |
 //! | known, id thrown away, other identity | any | | superseded: the same under a new id |
 //!
+//! A REGRESSED or DIVERGED agent tells its total, and each object that differs stands on record
+//! (`reconcile/difference.rs`) until an operator chooses for all of them (`reconcile/choices.rs`):
+//! what it holds and the log does not know is *foreign*, what the log knows and it does not hold
+//! is *missing*. A volume whose directory is missing is no difference of the books: it stays on
+//! record, and is unavailable until it is back. A directory without a record is never looked at.
+//! Nothing here removes data.
+//!
 //! An agent that was away, unreachable or unregistered is here again whatever else is found,
 //! which has to be written. What runs is compared in `reconcile/running.rs`: tasks that the agent
 //! must know of and does not are lost, which has to be written; what it runs and should not is
 //! only asked to end.
 
+mod choices;
+mod difference;
+mod incarnation;
 mod running;
 
 use std::collections::BTreeMap;
@@ -39,6 +54,8 @@ use super::operations::OperationRecord;
 use super::presence::Presence;
 use super::rejection::RegistrationRefusal;
 
+pub use self::choices::{Choice, ReconcileRefusal};
+pub use self::difference::{Difference, Held};
 use self::running::Lost;
 pub use self::running::surplus;
 
@@ -106,9 +123,9 @@ pub fn compare(state: &State, registration: &Registration) -> Comparison {
         return Comparison::Refuse(RegistrationRefusal::Gone { agent_id });
     }
     let Some(known) = state.agent_of(&registration.checkpoint_id) else {
-        return compare_new(registration);
+        return compare_new(state, registration);
     };
-    match reregistered(known, registration) {
+    match reregistered(state, known, registration) {
         Ok(found) => outcome(known, registration, found),
         Err(refusal) => Comparison::Refuse(refusal),
     }
@@ -127,8 +144,11 @@ fn foreign_to(state: &State, registration: &Registration) -> Option<Registration
     })
 }
 
-fn compare_new(registration: &Registration) -> Comparison {
+fn compare_new(state: &State, registration: &Registration) -> Comparison {
     if registration.applied_seq > Seq(0) {
+        if state.is_from_before(registration) {
+            return Comparison::Admit;
+        }
         let (applied_seq, given) = (registration.applied_seq, Seq(0));
         return Comparison::Refuse(RegistrationRefusal::AheadOfLog { applied_seq, given });
     }
@@ -152,7 +172,8 @@ fn outcome(known: &Agent, registration: &Registration, found: Reregistered) -> C
     let says_the_same = found.agent.info == known.info
         && found.agent.boot_counter == known.boot_counter
         && found.agent.unavailable == known.unavailable
-        && found.agent.presence == known.presence;
+        && found.agent.presence == known.presence
+        && (found.agent.adopts.is_none() || found.agent.adopts == known.adopts);
     let is_in_step = known.status == AgentStatus::Registered && found.agent.status == known.status;
     if is_kept && says_the_same && is_in_step {
         let (upto, exceptions) = (registration.applied_seq, exceptions(known, registration));
@@ -163,18 +184,28 @@ fn outcome(known: &Agent, registration: &Registration, found: Reregistered) -> C
 
 /// The known agent as it would be after this registration.
 fn reregistered(
+    state: &State,
     known: &Agent,
     registration: &Registration,
 ) -> Result<Reregistered, RegistrationRefusal> {
     let (applied_seq, given) = (registration.applied_seq, known.last_given());
-    if applied_seq > given {
+    let is_ahead = applied_seq > given;
+    let is_open = known.status.standing() == Standing::Diverged;
+    if is_ahead && !is_open && !state.is_from_before(registration) {
         return Err(RegistrationRefusal::AheadOfLog { applied_seq, given });
     }
     let mut agent = known.clone();
     let mut found = Vec::new();
     let mut settled = Vec::new();
-    let is_regressed = applied_seq < known.confirmed_seq;
-    if !is_regressed {
+    let is_told = is_to_be_told(known, registration);
+    let is_regressed = applied_seq < known.confirmed_seq && !is_told;
+    if is_ahead {
+        if agent.is_held(registration) {
+            agent.count_from(applied_seq, registration);
+        } else {
+            found.push(format!("at order {applied_seq}, last given {given}"));
+        }
+    } else if !is_regressed && !is_told {
         match other_operation(known, registration) {
             Some(what) => found.push(what),
             None => {
@@ -193,16 +224,21 @@ fn reregistered(
     }
     agent.status = if is_regressed {
         found.push(format!("at order {applied_seq}, had confirmed {}", known.confirmed_seq));
-        AgentStatus::Regressed { applied_seq }
+        match &known.status {
+            AgentStatus::Regressed { applied_seq: stood, .. } if *stood == applied_seq => {
+                known.status.clone()
+            }
+            AgentStatus::Registered
+            | AgentStatus::Regressed { .. }
+            | AgentStatus::Diverged { .. } => AgentStatus::regressed(applied_seq),
+        }
     } else if found.is_empty() {
         AgentStatus::Registered
     } else {
         match &known.status {
             // What is known of the difference stays.
             AgentStatus::Diverged { .. } => known.status.clone(),
-            AgentStatus::Registered | AgentStatus::Regressed { .. } => {
-                AgentStatus::Diverged { foreign: Vec::new(), missing: Vec::new() }
-            }
+            AgentStatus::Registered | AgentStatus::Regressed { .. } => AgentStatus::diverged(),
         }
     };
     let naming = naming(known, registration);
@@ -217,6 +253,12 @@ fn reregistered(
     let known_as = known.id.clone();
     let lost = Lost::of(known, registration);
     Ok(Reregistered { agent: Box::new(agent), known_as, naming, settled, alarm, lost })
+}
+
+/// Whether an operator chose for it, and it has not heard of that.
+fn is_to_be_told(known: &Agent, registration: &Registration) -> bool {
+    let stood = known.adopts.filter(|held| held.applied_seq == registration.applied_seq);
+    stood.is_some() && known.confirmed.digest() == registration.resources_digest
 }
 
 /// Orders that it reports as failed and that are still open here.

@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::keys::{IdempotencyKey, KeyQuota};
 use super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
+use super::reconcile::ReconcileRefusal;
 use super::tasks::TaskName;
 
 pub use self::refusals::{ActivationRefusal, FrameworkRefusal, QuotaRefusal, RegistrationRefusal};
@@ -211,6 +212,14 @@ pub enum Rejection {
         /// The last one given.
         given: Seq,
     },
+    /// What an operator chose for an agent is not taken.
+    #[error("agent {agent_id} is not reconciled: {refusal}")]
+    Reconcile {
+        /// The agent.
+        agent_id: AgentId,
+        /// Why.
+        refusal: ReconcileRefusal,
+    },
     /// The agent may not register.
     #[error("registration refused: {0}")]
     Registration(RegistrationRefusal),
@@ -259,6 +268,7 @@ impl Rejection {
             Self::Quota { refusal, .. } => refusal.is_retryable(),
             Self::Framework { .. }
             | Self::Activation { .. }
+            | Self::Reconcile { .. }
             | Self::UnknownAgent { .. }
             | Self::Invalid { .. }
             | Self::VolumeExists { .. }
@@ -296,6 +306,7 @@ impl Rejection {
             Self::Quota { refusal, .. } => refusal.is_of_state(),
             Self::Framework { .. }
             | Self::Activation { .. }
+            | Self::Reconcile { .. }
             | Self::Invalid { .. }
             | Self::Overloaded { .. }
             | Self::KeyReused { .. }
@@ -324,6 +335,7 @@ impl Rejection {
             | Self::Framework { .. }
             | Self::Quota { .. }
             | Self::Activation { .. }
+            | Self::Reconcile { .. }
             | Self::Overloaded { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }

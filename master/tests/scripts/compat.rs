@@ -110,6 +110,40 @@ fn rules_of_version_1() {
     check_commands("rule-1", RULES.iter());
 }
 
+/// What operators choose for agents that differ, and masters that were restored.
+const RECONCILED: [&str; 3] = [
+    "diverge c-S0 foreign=cpus:1@web missing=disk:10@ads#v2 applied=7 holds=cpus:4",
+    "reconcile c-S0 applied=7 holds=cpus:4 adopt=cpus:1@web forget=disk:10@ads \
+     recreate=disk:10@ads#v2 as=ops",
+    "incarnation 2",
+];
+
+#[test]
+fn reconciling_commands_of_version_1() {
+    check_commands("reconciled-1", RECONCILED.iter());
+}
+
+/// An agent whose disk was restored, with what differs on record, and one that has not heard yet
+/// of a choice.
+#[test]
+fn snapshot_with_differences() {
+    let commands = [
+        "form c",
+        "register w1 declares=cpus:4",
+        "reserve c-S0 1-1 cpus:1@ads",
+        "confirm c-S0 1",
+        "register w1 declares=cpus:4 boot=2 id=c-S0",
+        "diverge c-S0 foreign=cpus:1 missing=cpus:1@ads holds=cpus:4",
+        "register w2 declares=cpus:4",
+        "reserve c-S1 1-2 cpus:1@ads",
+        "confirm c-S1 1",
+        "register w2 declares=cpus:4 boot=2 id=c-S1",
+        "diverge c-S1 foreign=cpus:1 missing=cpus:1@ads holds=cpus:4",
+        "reconcile c-S1 holds=cpus:4 adopt=cpus:1 forget=cpus:1@ads",
+    ];
+    check_snapshot("snapshot-1-differences.msgpack", &commands);
+}
+
 /// Applies the commands from the beginning; the snapshot of that is the golden one.
 fn check_snapshot(name: &str, commands: &[&str]) {
     let mut state = State::default();

@@ -233,8 +233,9 @@ impl Play {
             Proposal::Confirm { agent_id, upto, exceptions } => {
                 CommandKind::Confirm { agent_id, upto, exceptions }
             }
-            Proposal::RecordDivergence { agent_id, foreign, missing } => {
-                CommandKind::RecordDivergence { agent_id, foreign, missing }
+            Proposal::RecordDivergence { agent_id, foreign, missing, held } => {
+                let held = Some(held);
+                CommandKind::RecordDivergence { agent_id, foreign, missing, held }
             }
             Proposal::RaiseAlarm { agent_id, text } => CommandKind::RaiseAlarm { agent_id, text },
         };

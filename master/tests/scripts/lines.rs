@@ -8,7 +8,10 @@
 //! reserve|unreserve|create|destroy AGENT OP LIST [from=LIST]
 //! grow|shrink AGENT OP VOLUME by=AMOUNT
 //! transact TX AGENT VERB LIST [by=…] | AGENT VERB LIST …
-//! confirm AGENT UPTO [SEQ!reason …]  diverge AGENT foreign=LIST missing=LIST
+//! confirm AGENT UPTO [SEQ!reason …]
+//! diverge AGENT foreign=LIST missing=LIST [applied=SEQ holds=LIST]
+//! reconcile AGENT applied=SEQ holds=LIST [adopt=LIST] [forget=LIST] [recreate=LIST]
+//! incarnation NUMBER
 //! quota ROLE [guarantee=LIST] [limit=LIST] | ROLE … [force=yes] [prior=without|with]
 //! weigh ROLE:WEIGHT …
 //! ```
@@ -31,6 +34,7 @@ use resources::role::Role;
 
 use master::state::command::{Command, CommandKind, IdempotencyKey, SourceAddr};
 use master::state::quota::{Prior, QuotaUpdate};
+use master::state::reconcile::{Choice, Held};
 use master::state::rules::Rule;
 use master::state::transactions::{Member, TransactionId};
 use master::state::weights::WeightUpdate;
@@ -160,13 +164,40 @@ fn kind(line: &Line<'_>) -> CommandKind {
             agent_id: agent_id(),
             foreign: list(line.text("foreign")),
             missing: list(line.text("missing")),
+            held: line.named.get("holds").map(|_| held(line)),
         },
+        "reconcile" => CommandKind::Reconcile {
+            agent_id: agent_id(),
+            held: held(line),
+            choices: ["adopt", "forget", "recreate"]
+                .iter()
+                .flat_map(|word| choices(line, word))
+                .collect(),
+        },
+        "incarnation" => {
+            CommandKind::NewIncarnation { incarnation: Incarnation(word(1).parse().unwrap()) }
+        }
         name => CommandKind::Operate {
             agent_id: agent_id(),
             operation_id: OperationId::parse(word(2)).unwrap(),
             operation: operation(name, word(3), line),
         },
     }
+}
+
+/// What an agent told: `applied=SEQ holds=LIST`.
+fn held(line: &Line<'_>) -> Held {
+    let holds: Resources = list(line.text("holds")).into_iter().collect();
+    Held { applied_seq: Seq(line.number("applied", 0)), digest: holds.digest() }
+}
+
+fn choices(line: &Line<'_>, word: &str) -> Vec<Choice> {
+    let choice = match word {
+        "adopt" => Choice::Adopt,
+        "forget" => Choice::Forget,
+        _ => Choice::Recreate,
+    };
+    list(line.text(word)).into_iter().map(choice).collect()
 }
 
 /// The operation of a verb on resources.

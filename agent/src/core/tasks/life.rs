@@ -363,11 +363,21 @@ impl Tasks {
         }
     }
 
-    fn retire(&mut self) {
+    pub(in crate::core) fn retire(&mut self) {
         self.is_retiring = true;
         let names: Vec<ExecutorName> = self.executors.keys().cloned().collect();
         names.iter().for_each(|name| self.shut_down(name));
         self.tell_retired();
+    }
+
+    /// Whether the agent leaves and no executor is left.
+    pub(in crate::core) fn is_retired(&self) -> bool {
+        self.is_retiring && self.executors.is_empty()
+    }
+
+    /// Whether every task has ended and was acknowledged.
+    pub(in crate::core) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
     }
 
     pub(super) fn tell_retired(&mut self) {

@@ -49,6 +49,7 @@ impl Refused {
             | Rejection::SharesRemain { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
+            | Rejection::Reconcile { .. }
             | Rejection::DuplicateOperation { .. }
             | Rejection::ClusterFormed { .. }
             | Rejection::NeverGiven { .. }
@@ -129,6 +130,7 @@ impl Refused {
             other @ (Rejection::SharesRemain { .. }
             | Rejection::Quota { .. }
             | Rejection::Activation { .. }
+            | Rejection::Reconcile { .. }
             | Rejection::Overloaded { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
@@ -213,6 +215,7 @@ fn known_resources(rejection: &Rejection) -> Vec<&Resource> {
         | Rejection::Framework { .. }
         | Rejection::Quota { .. }
         | Rejection::Activation { .. }
+        | Rejection::Reconcile { .. }
         | Rejection::Invalid { .. }
         | Rejection::Overloaded { .. }
         | Rejection::Regressed { .. }

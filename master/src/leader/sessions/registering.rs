@@ -9,10 +9,10 @@ use super::super::event::{Action, Origin, Proposal, SessionId};
 use super::super::messages::in_messages;
 use super::turns::{ADMISSIONS_IN_FLIGHT_MAX, Turn};
 use super::{Live, Peer, Sessions};
-use crate::state::State;
 use crate::state::command::{Response, Standing};
 use crate::state::reconcile::{Comparison, compare};
 use crate::state::rejection::Rejection;
+use crate::state::{Agent, State};
 
 impl Sessions {
     pub(in crate::leader) fn registering(
@@ -28,6 +28,11 @@ impl Sessions {
         }
         if registration.fence.as_ref().is_some_and(|fence| fence.term > term) {
             let reason = format!("this master leads term {term}, the agent obeyed a later one");
+            return self.refuse(id, reason, Turn::LATER);
+        }
+        if state.is_restored() {
+            // The log ends before what the agent may have done: first it has to say so.
+            let reason = "the cluster was restored and begins a new incarnation".to_owned();
             return self.refuse(id, reason, Turn::LATER);
         }
         let peer = Peer::new(&registration);
@@ -163,11 +168,11 @@ impl Sessions {
         }];
         match standing {
             Standing::InStep => {
+                messages.extend(adoption(agent));
                 messages.push(MasterMessage::Acknowledge { upto: agent.confirmed_seq });
                 messages.extend(in_messages(orders));
             }
-            Standing::Diverged => messages.push(MasterMessage::SendTotal),
-            Standing::Regressed => {}
+            Standing::Diverged | Standing::Regressed => messages.push(MasterMessage::SendTotal),
         }
         self.returned.insert(agent_id.clone());
         self.moved.insert(agent_id.clone(), None);
@@ -175,6 +180,33 @@ impl Sessions {
         self.live.insert(agent_id, id);
         let send = |message| Action::Send(id, Box::new(message));
         messages.into_iter().map(send).collect()
+    }
+}
+
+/// What an agent has to hear of an operator's choice before anything else.
+fn adoption(agent: &Agent) -> Option<MasterMessage> {
+    let (applied_seq, digest) = agent.adoption()?;
+    Some(MasterMessage::Adopt { applied_seq, digest })
+}
+
+impl Sessions {
+    /// An agent's disk compares otherwise than when it registered: it hears what follows.
+    pub(in crate::leader) fn resync(&mut self, state: &State, agent_id: &AgentId) -> Vec<Action> {
+        let Some(id) = self.live.get(agent_id).copied() else { return Vec::new() };
+        let live = self.by_id.get_mut(&id).and_then(|session| session.standing.as_mut());
+        let Some((live, agent)) = live.zip(state.agent(agent_id)) else { return Vec::new() };
+        let mut messages = Vec::new();
+        match agent.status.standing() {
+            Standing::InStep => {
+                let orders: Vec<Order> = agent.outstanding(Seq(0)).collect();
+                live.sent_upto = orders.last().map_or(agent.last_given(), |order| order.seq);
+                messages.extend(adoption(agent));
+                messages.push(MasterMessage::Acknowledge { upto: agent.confirmed_seq });
+                messages.extend(in_messages(orders));
+            }
+            Standing::Diverged | Standing::Regressed => messages.push(MasterMessage::SendTotal),
+        }
+        messages.into_iter().map(|message| Action::Send(id, Box::new(message))).collect()
     }
 }
 

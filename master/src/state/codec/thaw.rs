@@ -237,6 +237,7 @@ impl OpenAgent {
             next_seq: row.next_seq,
             resource_version: row.resource_version,
             unavailable: row.unavailable,
+            adopts: row.adopts,
             used: Resources::new(),
             used_by: PersistentMap::default(),
             tasks: PersistentMap::default(),

@@ -38,7 +38,7 @@ impl fmt::Display for CommandKind {
                 write!(f, "confirm {agent_id} upto {upto}")?;
                 exceptions.iter().try_for_each(|(seq, why)| write!(f, " {seq}=FAILED({why})"))
             }
-            Self::RecordDivergence { agent_id, foreign, missing } => {
+            Self::RecordDivergence { agent_id, foreign, missing, held: _ } => {
                 let (foreign, missing) = (list(foreign), list(missing));
                 write!(f, "record-divergence {agent_id} foreign {foreign}, missing {missing}")
             }
@@ -60,6 +60,11 @@ impl fmt::Display for CommandKind {
                 if *mark_gone { f.write_str(" then gone") } else { Ok(()) }
             }
             Self::CompleteDrain { agent_id } => write!(f, "complete-drain {agent_id}"),
+            Self::Reconcile { agent_id, held, choices } => {
+                write!(f, "reconcile {agent_id} at {}", held.applied_seq)?;
+                choices.iter().try_for_each(|choice| write!(f, " [{choice}]"))
+            }
+            Self::NewIncarnation { incarnation } => write!(f, "new-incarnation {incarnation}"),
             Self::SetRule(rule) => rule.fmt(f),
             Self::RaiseAlarm { agent_id: Some(agent_id), text } => {
                 write!(f, "raise-alarm {agent_id}: {text}")

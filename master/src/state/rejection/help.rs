@@ -27,6 +27,7 @@ impl Rejection {
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
             | Self::Activation { agent_id, .. }
+            | Self::Reconcile { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => Some(agent_id),
             Self::Framework { .. }
             | Self::Quota { .. }
@@ -74,6 +75,7 @@ impl Rejection {
             | Self::Diverged { agent_id }
             | Self::VersionMoved { agent_id, .. }
             | Self::Activation { agent_id, .. }
+            | Self::Reconcile { agent_id, .. }
             | Self::NeverGiven { agent_id, .. } => format!("agent {agent_id}"),
             Self::Member { position, .. } => format!("operation {position} of the transaction"),
         }
@@ -93,6 +95,7 @@ impl Rejection {
             Self::Framework { refusal, .. } => vec![refusal.wanted().to_owned()],
             Self::Quota { refusal, .. } => vec![refusal.wanted()],
             Self::Activation { .. } => vec!["a deactivated or drained agent".to_owned()],
+            Self::Reconcile { .. } => vec!["one choice for each object that differs".to_owned()],
             Self::Overloaded { pending, .. } => {
                 vec![format!("{} unconfirmed orders", pending.saturating_add(1))]
             }
@@ -141,6 +144,7 @@ impl Rejection {
             Self::Registration(refusal) => refusal.available().into_iter().collect(),
             Self::Quota { refusal, .. } => refusal.available().into_iter().collect(),
             Self::Activation { refusal, .. } => vec![format!("an agent that {refusal}")],
+            Self::Reconcile { refusal, .. } => vec![refusal.to_string()],
             Self::UnknownAgent { .. }
             | Self::Framework { .. }
             | Self::Invalid { .. }
@@ -170,6 +174,7 @@ impl Rejection {
             | Self::Regressed { agent_id, .. }
             | Self::Diverged { agent_id }
             | Self::Activation { agent_id, .. }
+            | Self::Reconcile { agent_id, .. }
             | Self::VersionMoved { agent_id, .. } => vec![format!("agent {agent_id}")],
             Self::UnknownAgent { .. }
             | Self::Invalid { .. }
@@ -213,6 +218,7 @@ impl Rejection {
             Self::Framework { refusal, .. } => refusal.hint(),
             Self::Quota { refusal, .. } => refusal.hint(),
             Self::Activation { refusal, .. } => refusal.hint(),
+            Self::Reconcile { refusal, .. } => refusal.hint(),
             Self::Insufficient { blocked_by, .. } if !blocked_by.is_empty() => {
                 "Ask for less, or wait for the operations in the way and try again if one fails"
             }
