@@ -178,7 +178,7 @@ fn reregistered(
     rebase(&mut agent, registration)?;
     if !is_regressed
         && found.is_empty()
-        && agent.confirmed.digest() != registration.resources_digest
+        && agent.confirmed().digest() != registration.resources_digest
     {
         found.push(format!("another digest at order {applied_seq}"));
     }
@@ -242,10 +242,10 @@ fn rebase(agent: &mut Agent, registration: &Registration) -> Result<(), Registra
         return Ok(());
     }
     let incompatible = |reason: String| RegistrationRefusal::Incompatible { reason };
-    agent.confirmed = apply_checkpointed(&base, &agent.confirmed.checkpointed())
+    let confirmed = apply_checkpointed(&base, &agent.confirmed().checkpointed())
         .map_err(|misfit| incompatible(misfit.to_string()))?;
     agent.base = base;
-    match agent.refold(&[]).first() {
+    match agent.refold(confirmed, &[]).first() {
         None => Ok(()),
         Some(record) => Err(incompatible(format!("incompatible agent resources for {record}"))),
     }
