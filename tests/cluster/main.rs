@@ -18,6 +18,7 @@ mod redirects;
 mod refusals;
 mod reports_offers;
 mod reports_reservations;
+mod reports_streams;
 mod reports_values;
 mod reports_volumes;
 mod scheduler;
