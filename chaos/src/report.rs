@@ -1,4 +1,4 @@
-//! The table a drill ends with. Next: `drills/`.
+//! The table a drill ends with, and the shape of all such tables. Next: `drills/`.
 
 use std::fmt;
 
@@ -45,19 +45,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header([
-            "ROUND",
-            "KILLED",
-            "NEW LEADER",
-            "GAP MS",
-            "ACKNOWLEDGED",
-            "UNKNOWN",
-            "CHECKED",
-            "VIOLATIONS",
-        ]);
-        for round in &self.rounds {
-            table.add_row([
+        let row = |round: &Round| {
+            [
                 round.round.to_string(),
                 round.killed.to_string(),
                 round.leader.to_string(),
@@ -66,29 +55,64 @@ impl fmt::Display for Report {
                 round.unknown.to_string(),
                 round.checked.to_string(),
                 round.violations.len().to_string(),
-            ]);
-        }
-        for column in table.column_iter_mut() {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        writeln!(f, "{}", table.trim_fmt())?;
-        for violation in self.violations() {
-            writeln!(f, "violation: {violation}")?;
-        }
-        let mut gaps: Vec<u128> = self.rounds.iter().map(|round| round.gap_ms).collect();
-        gaps.sort_unstable();
+            ]
+        };
+        let rounds = RoundTable {
+            header: [
+                "ROUND",
+                "KILLED",
+                "NEW LEADER",
+                "GAP MS",
+                "ACKNOWLEDGED",
+                "UNKNOWN",
+                "CHECKED",
+                "VIOLATIONS",
+            ],
+            rows: self.rounds.iter().map(row).collect(),
+            violations: self.violations().collect(),
+            times: vec![("gap", self.rounds.iter().map(|round| round.gap_ms).collect())],
+        };
         let sum = |count: fn(&Round) -> usize| self.rounds.iter().map(count).sum::<usize>();
-        if let (Some(worst), Some(median)) = (gaps.last(), gaps.get(gaps.len() / 2)) {
-            writeln!(f, "gap: median {median} ms, worst {worst} ms")?;
-        }
         write!(
             f,
-            "{} rounds, {} acknowledged, {} unknown, {} violations (seed {})",
+            "{rounds}{} rounds, {} acknowledged, {} unknown, {} violations (seed {})",
             self.rounds.len(),
             sum(|round| round.acknowledged),
             sum(|round| round.unknown),
             self.violations().count(),
             self.seed
         )
+    }
+}
+
+/// What every drill prints of its rounds: a line for each, what did not hold, and the median and
+/// the worst of the times.
+pub(crate) struct RoundTable<'a, const N: usize> {
+    pub(crate) header: [&'static str; N],
+    pub(crate) rows: Vec<[String; N]>,
+    pub(crate) violations: Vec<&'a String>,
+    /// Milliseconds of each round, by what they are of.
+    pub(crate) times: Vec<(&'static str, Vec<u128>)>,
+}
+
+impl<const N: usize> fmt::Display for RoundTable<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header(self.header).add_rows(&self.rows);
+        for column in table.column_iter_mut() {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        writeln!(f, "{}", table.trim_fmt())?;
+        for violation in &self.violations {
+            writeln!(f, "violation: {violation}")?;
+        }
+        for (of, times) in &self.times {
+            let mut times = times.clone();
+            times.sort_unstable();
+            if let (Some(worst), Some(median)) = (times.last(), times.get(times.len() / 2)) {
+                writeln!(f, "{of}: median {median} ms, worst {worst} ms")?;
+            }
+        }
+        Ok(())
     }
 }

@@ -231,13 +231,30 @@ impl Resources {
     fn held(&self, resource: &Resource) -> Option<&Held> {
         self.held.get(&Key::of(resource)).map(|held| &**held)
     }
-    /// Makes the entry of this identity in another set what it is here.
-    pub(crate) fn copy_entry(&self, resource: &Resource, into: &mut Self) {
-        let key = Key::of(resource);
-        match self.held.get(&key) {
-            Some(held) => into.held.insert(key, Arc::clone(held)),
-            None => into.held.remove(&key),
+    /// The entry of a key.
+    pub(crate) fn at(&self, key: &Key) -> Option<&Arc<Held>> {
+        self.held.get(key)
+    }
+    /// The entries with their keys, by key.
+    pub(crate) fn keyed(&self) -> impl Iterator<Item = (&Key, &Arc<Held>)> {
+        self.held.iter()
+    }
+    /// Makes the entry of a key this one, or none.
+    pub(crate) fn put(&mut self, key: &Key, held: Option<&Arc<Held>>) {
+        match held {
+            Some(held) => self.held.insert(key.clone(), Arc::clone(held)),
+            None => self.held.remove(key),
         }
+    }
+    /// The entries that these resources are, or are parts of.
+    pub(crate) fn part<'a>(&self, touched: impl IntoIterator<Item = &'a Resource>) -> Self {
+        let mut part = Self::new();
+        for key in touched.into_iter().map(Key::of) {
+            if let Some(held) = self.held.get(&key) {
+                part.held.insert(key, Arc::clone(held));
+            }
+        }
+        part
     }
     /// Replaces the entries of `before` by those of `after`.
     pub(crate) fn exchange(&mut self, before: &Self, after: &Self) {

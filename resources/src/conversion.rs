@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::brief;
 use crate::collection::Resources;
+use crate::earlier::Earlier;
 use crate::operation::Operation;
 use crate::resource::{DiskSource, Reservation, ReservationKind, Resource};
 use crate::value::{Scalar, Value};
@@ -19,6 +20,12 @@ pub struct Conversion {
     pub consumed: Vec<Resource>,
     /// What comes.
     pub converted: Vec<Resource>,
+}
+
+impl Conversion {
+    fn touched(&self) -> impl Iterator<Item = &Resource> {
+        self.consumed.iter().chain(&self.converted)
+    }
 }
 
 /// Why an operation does not apply to a set.
@@ -168,14 +175,19 @@ impl Resources {
         self.exchange(&before, &after);
         Ok(())
     }
-    /// Takes what the operation touches as it is in `applied`, a set that differs from this one
-    /// in nothing else. Cheaper than to apply it again, and the sets go on sharing the values.
-    pub fn follow(&mut self, applied: &Self, operation: &Operation) {
-        for conversion in operation.conversions() {
-            for resource in conversion.consumed.iter().chain(&conversion.converted) {
-                applied.copy_entry(resource, self);
-            }
-        }
+    /// The same where an earlier state of the set is known, which stays what it is.
+    ///
+    /// # Errors
+    /// Says what is missing; the set is then as it was.
+    pub fn apply_ahead_of(
+        &mut self,
+        earlier: &mut Earlier,
+        operation: &Operation,
+    ) -> Result<(), Unconvertible> {
+        let (before, after) = self.exchanged(operation)?;
+        self.exchange(&before, &after);
+        earlier.stay(&before, &after);
+        Ok(())
     }
     /// The entries that the operation touches, as they are and as they become.
     fn exchanged(&self, operation: &Operation) -> Result<(Self, Self), Unconvertible> {
@@ -199,12 +211,7 @@ impl Resources {
             // The caller's mount and creator may differ from the stored ones, which stay.
             conversions[0].converted[0].disk.clone_from(&stored.disk);
         }
-        let mut before = Self::new();
-        for conversion in &conversions {
-            for resource in conversion.consumed.iter().chain(&conversion.converted) {
-                self.copy_entry(resource, &mut before);
-            }
-        }
+        let before = self.part(conversions.iter().flat_map(Conversion::touched));
         let mut after = before.clone();
         for conversion in &conversions {
             after.convert(conversion).map_err(|missing| self.insufficient(missing))?;
@@ -265,21 +272,27 @@ fn sums(set: &Resources) -> BTreeMap<(&str, Option<&DiskSource>), Scalar> {
     sums
 }
 
-/// Applies operations in order to what was confirmed. Gives the total, and the positions of
-/// those that did not apply.
+/// What comes of operations, in order, on what was confirmed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fold {
+    /// What there is after them.
+    pub total: Resources,
+    /// What was confirmed, beside the total.
+    pub confirmed: Earlier,
+    /// The positions of those that did not apply.
+    pub failed: Vec<usize>,
+}
+
+/// Applies operations in order to what was confirmed.
 #[must_use]
-pub fn fold<'a>(
-    confirmed: &Resources,
-    operations: impl Iterator<Item = &'a Operation>,
-) -> (Resources, Vec<usize>) {
-    let mut total = confirmed.clone();
-    let mut failed = Vec::new();
+pub fn fold<'a>(confirmed: Resources, operations: impl Iterator<Item = &'a Operation>) -> Fold {
+    let mut fold = Fold { total: confirmed, ..Fold::default() };
     for (position, operation) in operations.enumerate() {
-        if total.apply(operation).is_err() {
-            failed.push(position);
+        if fold.total.apply_ahead_of(&mut fold.confirmed, operation).is_err() {
+            fold.failed.push(position);
         }
     }
-    (total, failed)
+    fold
 }
 
 /// Lays checkpointed resources over those of the command line, at the start of an agent.

@@ -60,7 +60,7 @@ fn volume_name(encoder: &mut Encoder, (role, id): (Option<&Role>, &VolumeId)) {
 
 /// One entry of a set: a resource and how often it is there. Behind a counter in every set, so
 /// that sets share it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) resource: Resource,
     /// Shares of a shared volume, or copies of an equal indivisible thing; 1 for all else.

@@ -7,8 +7,8 @@
 //! [`validate`] (the rules: `rules.rs`, [`framework_rules`], [`task_rules`], [`capability`];
 //! quotes in messages: [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree:
 //! `trie.rs`; hash: `digest.rs`), [`persistent`] (the tree of all else), [`conversion`],
-//! [`conflict`], [`stable`] (names of reservations and volumes), [`parse`], [`quantity`],
-//! [`quota`], [`weight`], [`compatibility`], [`volume_path`], [`message`] (what master and agent
+//! [`earlier`], [`conflict`], [`stable`] (names of reservations and volumes), [`parse`],
+//! [`quantity`], [`quota`], [`weight`], [`compatibility`], [`volume_path`], [`message`] (what master and agent
 //! tell each other).
 #![deny(
     clippy::disallowed_types,
@@ -27,6 +27,7 @@ pub mod conversion;
 mod digest;
 mod display;
 mod downgrade;
+pub mod earlier;
 mod encode;
 pub mod form;
 pub mod framework;

@@ -20,6 +20,7 @@ mod refusals;
 mod reports_agents;
 mod reports_offers;
 mod reports_reservations;
+mod reports_streams;
 mod reports_values;
 mod reports_volumes;
 mod rules;

@@ -1,5 +1,5 @@
 //! Field reports about reservations: R06, R08, R09, R11 and R12, where the whole product is
-//! needed to show them. Tasks and offers in these reports come with frameworks.
+//! needed to show them. Offers in these reports are in `reports_streams.rs`.
 
 use std::fs;
 

@@ -99,7 +99,7 @@ fn reservation(agent: &Agent, stack: &[Reservation], held: &Resources) -> Reserv
         principal: top.and_then(|top| top.principal.as_ref()).map(ToString::to_string),
         labels: top.map(|top| top.labels.as_slice().to_vec()).unwrap_or_default(),
         quantities: sums(held),
-        confirmed: agent.confirmed.contains(held),
+        confirmed: agent.has_confirmed(held),
         volumes: names.map(|name| name.to_string()).collect(),
         resources: shapes::forms(held),
     }
@@ -157,7 +157,7 @@ fn volume(agent: &Agent, held: &Resource) -> Option<VolumeEntry> {
             Some(DiskSourceKind::Block) => "BLOCK",
             Some(DiskSourceKind::Raw) => "RAW",
         },
-        confirmed: agent.confirmed.contains_one(held),
+        confirmed: agent.has_confirmed(&[held].into_iter().collect()),
         unavailable: agent.unavailable.iter().any(is_same),
         resource: shapes::form(held),
         role: key.role.to_string(),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use resources::collection::Resources;
+use resources::earlier::Earlier;
 use resources::id::{AgentId, CheckpointId, FrameworkId, LogIndex, Seq};
 use resources::message::{AgentInfo, Order, Registration};
 use resources::persistent::PersistentMap;
@@ -49,8 +50,8 @@ pub struct Agent {
     pub reregistered_at: Option<Timestamp>,
     /// What it declares, as a set.
     pub base: Resources,
-    /// What it durably reported, at `confirmed_seq`.
-    pub confirmed: Resources,
+    /// What it durably reported, at `confirmed_seq`: the total before the orders after it.
+    pub(super) confirmed: Earlier,
     /// The last order that it confirmed.
     pub confirmed_seq: Seq,
     /// Orders after `confirmed_seq`, dense. One that has failed already stays until the agent
@@ -156,7 +157,7 @@ impl Agent {
             activation: Activation::Active,
             registered_at: now.wall,
             reregistered_at: None,
-            confirmed: base.clone(),
+            confirmed: Earlier::default(),
             confirmed_seq: Seq(0),
             pending: PersistentMap::default(),
             total: base.clone(),
@@ -170,6 +171,12 @@ impl Agent {
             tasks: PersistentMap::default(),
             executors: PersistentMap::default(),
         }
+    }
+
+    /// What it durably reported, at `confirmed_seq`. Costs what its open orders touch.
+    #[must_use]
+    pub fn confirmed(&self) -> Resources {
+        self.confirmed.of(&self.total)
     }
 
     /// The number of the last order that it was given.

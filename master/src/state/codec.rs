@@ -292,7 +292,7 @@ fn agent_rows(agent: &Agent) -> impl Iterator<Item = Row> + '_ {
     };
     let confirmed = agent
         .confirmed
-        .entries()
+        .entries(&agent.total)
         .map(|(resource, count)| Row::Confirmed { resource: Box::new(resource.clone()), count });
     let pending = agent.pending.values().map(|record| Row::Pending(Box::new((**record).clone())));
     let executors = agent.executors.values().map(|e| Row::Executor(Box::new((**e).clone())));

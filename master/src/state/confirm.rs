@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use resources::conversion::fold;
+use resources::collection::Resources;
+use resources::conversion::{Fold, fold};
+use resources::earlier::Earlier;
 use resources::id::{AgentId, OperationId, Seq};
 use resources::operation::Operation;
 use resources::time::Timestamp;
@@ -46,15 +48,15 @@ impl Agent {
 
     /// All went well: the total stays as it is, and each order costs what it is long. The total
     /// is the fold of what was confirmed and of all orders, so that it is what is confirmed once
-    /// no order is left. Only what the orders touched is taken from it, not a clone of it all:
-    /// the next order would have to copy its way through what a clone shares.
+    /// no order is left.
     fn confirm_clean(&mut self, done: BTreeMap<Seq, Arc<OperationRecord>>) -> Moved {
         let mut moved = Moved::default();
         if self.pending.is_empty() {
-            for record in done.values() {
-                self.confirmed.follow(&self.total, &record.operation);
-            }
-            debug_assert_eq!(self.confirmed, self.total);
+            debug_assert_eq!(
+                fold(self.confirmed(), done.values().map(|record| &record.operation)).total,
+                self.total
+            );
+            self.confirmed = Earlier::default();
             self.confirmed_seq = self.last_given();
             let finished = done.into_values();
             moved.settled =
@@ -63,7 +65,7 @@ impl Agent {
         }
         for (seq, record) in done {
             if moved.discrepancy.is_none()
-                && let Err(short) = self.confirmed.apply(&record.operation)
+                && let Err(short) = self.confirmed.follow(&self.total, &record.operation)
             {
                 moved.discrepancy =
                     Some(format!("order {seq} folds and does not confirm: {short}"));
@@ -88,7 +90,7 @@ impl Agent {
     ) -> Moved {
         let mut moved = Moved::default();
         let mut failed: Vec<OperationId> = Vec::new();
-        let mut confirmed = self.confirmed.clone();
+        let mut confirmed = self.confirmed();
         for (seq, record) in done {
             match (exceptions.get(&seq), record.is_settled()) {
                 (Some(_), true) => failed.push(record.operation_id.clone()),
@@ -110,19 +112,23 @@ impl Agent {
                 },
             }
         }
-        self.confirmed = confirmed;
         self.confirmed_seq = upto;
-        moved.settled.extend(self.refold(&failed));
+        moved.settled.extend(self.refold(confirmed, &failed));
         moved
     }
 
-    /// Computes the total anew. What no longer applies has failed: it depended on `failed`.
-    pub(super) fn refold(&mut self, failed: &[OperationId]) -> Vec<Arc<OperationRecord>> {
+    /// Computes the total anew, over what is confirmed now. What no longer applies has failed:
+    /// it depended on `failed`.
+    pub(super) fn refold(
+        &mut self,
+        confirmed: Resources,
+        failed: &[OperationId],
+    ) -> Vec<Arc<OperationRecord>> {
         let open: Vec<Arc<OperationRecord>> =
             self.pending.values().filter(|record| !record.is_settled()).cloned().collect();
         let operations = open.iter().map(|record| -> &Operation { &record.operation });
-        let (total, positions) = fold(&self.confirmed, operations);
-        self.total = total;
+        let Fold { total, confirmed, failed: positions } = fold(confirmed, operations);
+        (self.total, self.confirmed) = (total, confirmed);
         let reason = match failed {
             [] => "its resources are gone".to_owned(),
             [_, ..] => {

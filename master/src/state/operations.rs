@@ -213,7 +213,7 @@ impl Agent {
         operation_id: &OperationId,
         operation: Operation,
     ) -> Result<Arc<OperationRecord>, Box<(Unconvertible, Operation)>> {
-        if let Err(short) = self.total.apply(&operation) {
+        if let Err(short) = self.total.apply_ahead_of(&mut self.confirmed, &operation) {
             return Err(Box::new((short, operation)));
         }
         let record = Arc::new(OperationRecord {

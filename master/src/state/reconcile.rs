@@ -218,7 +218,7 @@ fn reregistered(
     rebase(&mut agent, registration)?;
     if !is_regressed
         && found.is_empty()
-        && agent.confirmed.digest() != registration.resources_digest
+        && agent.confirmed().digest() != registration.resources_digest
     {
         found.push(format!("another digest at order {applied_seq}"));
     }
@@ -258,7 +258,7 @@ fn reregistered(
 /// Whether an operator chose for it, and it has not heard of that.
 fn is_to_be_told(known: &Agent, registration: &Registration) -> bool {
     let stood = known.adopts.filter(|held| held.applied_seq == registration.applied_seq);
-    stood.is_some() && known.confirmed.digest() == registration.resources_digest
+    stood.is_some() && known.confirmed().digest() == registration.resources_digest
 }
 
 /// Orders that it reports as failed and that are still open here.
@@ -294,10 +294,10 @@ fn rebase(agent: &mut Agent, registration: &Registration) -> Result<(), Registra
         return Ok(());
     }
     let incompatible = |reason: String| RegistrationRefusal::Incompatible { reason };
-    agent.confirmed = apply_checkpointed(&base, &agent.confirmed.checkpointed())
+    let confirmed = apply_checkpointed(&base, &agent.confirmed().checkpointed())
         .map_err(|misfit| incompatible(misfit.to_string()))?;
     agent.base = base;
-    match agent.refold(&[]).first() {
+    match agent.refold(confirmed, &[]).first() {
         None => Ok(()),
         Some(record) => Err(incompatible(format!("incompatible agent resources for {record}"))),
     }

@@ -43,6 +43,12 @@ impl Agent {
         self.free(&touched).check(operation)
     }
 
+    /// Whether all of this is confirmed.
+    #[must_use]
+    pub fn has_confirmed(&self, held: &Resources) -> bool {
+        self.confirmed.part(&self.total, held.iter()).contains(held)
+    }
+
     /// The part of the total that unconfirmed orders made: it is not offered.
     #[must_use]
     pub fn unconfirmed(&self) -> Resources {
@@ -52,7 +58,7 @@ impl Agent {
             .flat_map(|record| record.operation.converted())
             .collect();
         let mut made_of_them = part(&self.total, &made);
-        made_of_them.subtract_all(&part(&self.confirmed, &made));
+        made_of_them.subtract_all(&self.confirmed.part(&self.total, &made));
         made_of_them
     }
 

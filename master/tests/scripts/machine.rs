@@ -276,7 +276,7 @@ impl StateMachineTest for System {
             system.report(number, &model.agents[number], model.agents[number].orders.len());
             let held = resources(&model.agents[number].held);
             let agent = system.state.agents().nth(number).unwrap();
-            assert_eq!((&agent.total, &agent.confirmed), (&held, &held));
+            assert_eq!((&agent.total, &agent.confirmed()), (&held, &held));
         }
         Self::check_invariants(&system, &model);
     }

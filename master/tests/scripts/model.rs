@@ -252,7 +252,7 @@ proptest! {
         play.check();
         let agent = play.state.agent(&Play::agent_id()).unwrap();
         prop_assert_eq!(&agent.total, &play.held);
-        prop_assert_eq!(&agent.confirmed, &play.held);
+        prop_assert_eq!(agent.confirmed(), play.held.clone());
         prop_assert_eq!(agent.total.digest(), play.held.digest());
         prop_assert!(agent.pending.is_empty());
     }

@@ -148,8 +148,9 @@ impl Play {
             return vec![told.unwrap_or_else(|| format!("no agent {id}"))];
         };
         let mut lines = vec![agent.to_string(), format!("  total {}", agent.total)];
-        if agent.confirmed != agent.total {
-            lines.push(format!("  confirmed {}", agent.confirmed));
+        let confirmed = agent.confirmed();
+        if confirmed != agent.total {
+            lines.push(format!("  confirmed {confirmed}"));
         }
         if !agent.used.is_empty() {
             lines.push(format!("  used {}", agent.used));
@@ -287,8 +288,8 @@ impl Play {
     pub(crate) fn check(&self) {
         for agent in self.state.agents() {
             let open = agent.pending.values().filter(|record| !record.is_settled());
-            let (total, failed) = fold(&agent.confirmed, open.map(|record| &record.operation));
-            assert_eq!((&total, failed.as_slice()), (&agent.total, [].as_slice()));
+            let fold = fold(agent.confirmed(), open.map(|record| &record.operation));
+            assert_eq!((&fold.total, fold.failed.as_slice()), (&agent.total, [].as_slice()));
             assert_eq!(agent.total.quantities(), agent.base.quantities());
             let given = (agent.confirmed_seq.0 + 1..agent.next_seq.0).map(Seq);
             assert!(agent.pending.keys().copied().eq(given), "orders are dense");

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use resources::collection::Resources;
-use resources::conversion::{apply_checkpointed, fold};
+use resources::conversion::{Fold, apply_checkpointed, fold};
+use resources::earlier::Earlier;
 use resources::form::{Format, ResourceForm};
 use resources::id::VolumeId;
 use resources::operation::Operation;
@@ -106,12 +107,37 @@ proptest! {
     ) {
         let confirmed = rich(&set, &operations);
         let cut = cut.min(operations.len());
-        let (total, failed) = fold(&confirmed, operations.iter());
-        let (prefix, mut failed_apart) = fold(&confirmed, operations[..cut].iter());
-        let (rest, failed_rest) = fold(&prefix, operations[cut..].iter());
-        failed_apart.extend(failed_rest.iter().map(|position| position + cut));
-        prop_assert_eq!(total.digest(), rest.digest());
-        prop_assert_eq!((total, failed), (rest, failed_apart));
+        let all = fold(confirmed.clone(), operations.iter());
+        let prefix = fold(confirmed, operations[..cut].iter());
+        let rest = fold(prefix.total, operations[cut..].iter());
+        let failed_rest = rest.failed.iter().map(|position| position + cut);
+        let failed_apart: Vec<usize> = prefix.failed.into_iter().chain(failed_rest).collect();
+        prop_assert_eq!(all.total.digest(), rest.total.digest());
+        prop_assert_eq!((all.total, all.failed), (rest.total, failed_apart));
+    }
+
+    #[test]
+    fn what_was_confirmed_stays_beside_the_total_and_follows_it(
+        set in set(),
+        operations in vec(operation(), 1..6),
+    ) {
+        let mut apart = rich(&set, &operations);
+        let Fold { total, mut confirmed, failed } = fold(apart.clone(), operations.iter());
+        let is_alike = |confirmed: &Earlier, apart: &Resources| {
+            let entries: Vec<_> = apart.entries().collect();
+            confirmed.of(&total).digest() == apart.digest()
+                && confirmed.entries(&total).collect::<Vec<_>>() == entries
+                && confirmed.part(&total, apart.iter()) == *apart
+        };
+        prop_assert!(is_alike(&confirmed, &apart));
+        for (position, operation) in operations.iter().enumerate() {
+            if !failed.contains(&position) {
+                prop_assert_eq!(confirmed.follow(&total, operation), apart.apply(operation));
+                prop_assert!(is_alike(&confirmed, &apart));
+            }
+        }
+        // No difference is left, and none on record.
+        prop_assert_eq!((confirmed, apart), (Earlier::default(), total));
     }
 
     #[test]
@@ -121,7 +147,7 @@ proptest! {
     ) {
         // Only static reservations and no volumes: what a command line can declare.
         let declared = set.filter(|r| !r.needs_checkpoint() && r.reservations.len() < 2);
-        let (total, _) = fold(&declared, operations.iter());
+        let total = fold(declared.clone(), operations.iter()).total;
         let again = apply_checkpointed(&declared, &total.checkpointed());
         prop_assert_eq!(again, Ok(total));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use comfy_table::{CellAlignment, Table, presets};
+use crate::report::RoundTable;
 
 /// One killed leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,18 +61,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header([
-            "ROUND",
-            "KILLED",
-            "NEW LEADER",
-            "SUBSCRIBED MS",
-            "OFFER MS",
-            "TASKS",
-            "VIOLATIONS",
-        ]);
-        for round in &self.rounds {
-            table.add_row([
+        let row = |round: &Round| {
+            [
                 round.round.to_string(),
                 round.killed.to_string(),
                 round.leader.to_string(),
@@ -80,28 +70,29 @@ impl fmt::Display for Report {
                 round.offered_ms.to_string(),
                 round.tasks.to_string(),
                 round.violations.len().to_string(),
-            ]);
-        }
-        for column in table.column_iter_mut() {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        writeln!(f, "{}", table.trim_fmt())?;
-        for violation in self.violations() {
-            writeln!(f, "violation: {violation}")?;
-        }
-        for (name, of) in [
-            ("subscribed again", (|round| round.subscribed_ms) as fn(&Round) -> u128),
-            ("first offer", |round| round.offered_ms),
-        ] {
-            let mut times: Vec<u128> = self.rounds.iter().map(of).collect();
-            times.sort_unstable();
-            if let (Some(worst), Some(median)) = (times.last(), times.get(times.len() / 2)) {
-                writeln!(f, "{name}: median {median} ms, worst {worst} ms")?;
-            }
-        }
+            ]
+        };
+        let times = |of: fn(&Round) -> u128| self.rounds.iter().map(of).collect();
+        let rounds = RoundTable {
+            header: [
+                "ROUND",
+                "KILLED",
+                "NEW LEADER",
+                "SUBSCRIBED MS",
+                "OFFER MS",
+                "TASKS",
+                "VIOLATIONS",
+            ],
+            rows: self.rounds.iter().map(row).collect(),
+            violations: self.violations().collect(),
+            times: vec![
+                ("subscribed again", times(|round| round.subscribed_ms)),
+                ("first offer", times(|round| round.offered_ms)),
+            ],
+        };
         write!(
             f,
-            "{} rounds, {} tasks, {} operations with their one final status, {} violations \
+            "{rounds}{} rounds, {} tasks, {} operations with their one final status, {} violations \
              (seed {})",
             self.rounds.len(),
             self.rounds.last().map_or(0, |round| round.tasks),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use resources::collection::Resources;
-use resources::conversion::fold;
+use resources::conversion::{Fold, fold};
 use resources::id::{OperationId, Seq};
 use resources::persistent::PersistentMap;
 use resources::quota::QuotaConfig;
@@ -212,9 +212,9 @@ impl OpenAgent {
         if !pending.keys().copied().eq(given) {
             return Err(inconsistent("its orders are not dense".to_owned()));
         }
-        let confirmed = Resources::from(confirmed);
         let open = pending.values().filter(|record| !record.is_settled());
-        let (total, failed) = fold(&confirmed, open.map(|record| &record.operation));
+        let Fold { total, confirmed, failed } =
+            fold(confirmed.into(), open.map(|record| &record.operation));
         if !failed.is_empty() {
             return Err(inconsistent(format!("{} orders do not fold", failed.len())));
         }

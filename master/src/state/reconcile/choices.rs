@@ -254,11 +254,12 @@ impl Chosen {
 impl Agent {
     /// Follows what the agent holds. Gives the operations that ended by it.
     fn take_over(&mut self, chosen: &Chosen, held: Held) -> Vec<Arc<OperationRecord>> {
-        self.confirmed.subtract_all(&chosen.given_up());
-        self.confirmed.add_all(&chosen.adopted);
-        if self.confirmed.digest() != held.digest {
+        let mut confirmed = self.confirmed();
+        confirmed.subtract_all(&chosen.given_up());
+        confirmed.add_all(&chosen.adopted);
+        if confirmed.digest() != held.digest {
             self.status = self.status.with(None);
-            return self.refold(&[]);
+            return self.refold(confirmed, &[]);
         }
         let upto = self.confirmed_seq.max(held.applied_seq);
         let mut settled = self.fail_upto(upto);
@@ -266,7 +267,7 @@ impl Agent {
         self.next_seq = self.next_seq.max(upto.next());
         self.status = AgentStatus::Registered;
         self.adopts = Some(held);
-        settled.extend(self.refold(&[]));
+        settled.extend(self.refold(confirmed, &[]));
         settled
     }
 

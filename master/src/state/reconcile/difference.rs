@@ -97,8 +97,8 @@ impl State {
         };
         let told: Resources = held.iter().cloned().collect();
         let held = Held { applied_seq, digest: told.digest() };
-        let (foreign, missing) =
-            (without(&told, &agent.confirmed), without(&agent.confirmed, &told));
+        let confirmed = agent.confirmed();
+        let (foreign, missing) = (without(&told, &confirmed), without(&confirmed, &told));
         let difference = Difference { held, foreign, missing };
         let is_news = agent.status.difference().as_ref() != Some(&difference);
         (is_awaited && is_news).then_some(difference)

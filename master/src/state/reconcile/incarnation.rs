@@ -62,7 +62,7 @@ impl Agent {
 
     /// Whether it holds just what is on record, and no order is on its way.
     pub(super) fn is_held(&self, registration: &Registration) -> bool {
-        self.pending.is_empty() && self.confirmed.digest() == registration.resources_digest
+        self.pending.is_empty() && self.confirmed().digest() == registration.resources_digest
     }
 
     /// Its orders go on behind its last one.
