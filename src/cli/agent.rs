@@ -1,4 +1,6 @@
-//! `holdfast agent list|inspect`, and how an agent is named on the command line.
+//! `holdfast agent list|inspect|reconcile`, and how an agent is named on the command line.
+
+mod reconcile;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -8,8 +10,10 @@ use super::output::{Listing, Output, print_json};
 use super::{resource, table};
 use crate::exit::Failure;
 
+use self::reconcile::Reconcile;
+
 /// Words after `agent` that ask for agents rather than run one.
-pub(super) const WORDS: [&str; 2] = ["list", "inspect"];
+pub(super) const WORDS: [&str; 3] = ["list", "inspect", "reconcile"];
 
 /// The commands of this noun.
 #[derive(Debug, Subcommand)]
@@ -21,6 +25,7 @@ pub(super) enum Command {
         /// Id of the agent, the end of it, or its host name
         agent: String,
     },
+    Reconcile(Reconcile),
 }
 
 /// Runs one.
@@ -32,7 +37,11 @@ pub(super) async fn run(
     let slaves = all(client).await?;
     match command {
         Command::List => list(&slaves)?.print(output),
-        Command::Inspect { agent } => inspect(find(&slaves, &agent)?, output),
+        Command::Inspect { agent } => inspect(client, find(&slaves, &agent)?, output).await,
+        Command::Reconcile(reconcile) => {
+            let agent = id(find(&slaves, reconcile.agent())?)?;
+            reconcile.run(client, output, agent).await
+        }
     }
 }
 
@@ -112,12 +121,18 @@ fn list(agents: &[Value]) -> Result<Listing, Failure> {
     Ok(Listing { headers: headers.to_vec(), narrow: 5, rows, json: json!(agents) })
 }
 
-fn inspect(agent: &Value, output: Output) -> Result<(), Failure> {
+async fn inspect(client: &mut Client, agent: &Value, output: Output) -> Result<(), Failure> {
+    let id = id(agent)?;
+    let entry = client.get(&format!("/api/v1/agents/{id}")).await?;
     if output == Output::Json {
-        return print_json(agent);
+        let mut agent = agent.clone();
+        for key in ["status", "discrepancy", "unavailable"] {
+            agent[key] = entry[key].clone();
+        }
+        return print_json(&agent);
     }
     let mut facts = vec![
-        ["id".to_owned(), id(agent)?.to_owned()],
+        ["id".to_owned(), id.to_owned()],
         ["state".to_owned(), agent["state"].as_str().unwrap_or_default().to_owned()],
         ["address".to_owned(), address(agent).to_owned()],
         ["host".to_owned(), agent["hostname"].as_str().unwrap_or_default().to_owned()],
@@ -127,7 +142,15 @@ fn inspect(agent: &Value, output: Output) -> Result<(), Failure> {
     for held in resource::reserved(agent)? {
         facts.push([format!("reserved for {}", held.role), held.text]);
     }
-    super::print(&table::render(&["", ""], &facts).replacen('\n', "", 1).replacen("-  -", "", 1))
+    for form in entry["unavailable"].as_array().into_iter().flatten() {
+        let text = format!("{}; see the agent's own /state for why", resource::read(form)?);
+        facts.push(["unavailable".to_owned(), text]);
+    }
+    let facts = table::render(&["", ""], &facts).replacen('\n', "", 1).replacen("-  -", "", 1);
+    match &entry["discrepancy"] {
+        Value::Null => super::print(&facts),
+        discrepancy => super::print(&format!("{facts}{}", reconcile::text(discrepancy)?)),
+    }
 }
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ enum Command {
     /// Run one master of a cluster (see: holdfast master --help)
     #[command(disable_help_flag = true)]
     Master,
-    /// Run the agent of one machine (see: holdfast agent --help), or look at agents: list, inspect
+    /// Run the agent of one machine (see: holdfast agent --help), or look after agents: list,
+    /// inspect, reconcile
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Agent {
         #[command(subcommand)]
