@@ -1,6 +1,7 @@
 //! `holdfast dev`: a local cluster of real processes of this very program, described in
 //! `cluster.json`. Lays it out, starts what does not run, waits until it serves, and stops it.
-//! What a process does is not its business. Next: `dev/layout.rs`, `dev/ready.rs`.
+//! What a process does is not its business. Next: `dev/layout.rs`, `dev/ready.rs`,
+//! `dev/leftovers.rs`.
 
 use std::fs::{self, File, TryLockError};
 use std::net::TcpListener;
@@ -17,6 +18,7 @@ use crate::exit::Failure;
 use crate::flags;
 
 mod layout;
+mod leftovers;
 mod ready;
 
 const DIR_DEFAULT: &str = "./holdfast-dev";
@@ -186,7 +188,11 @@ async fn stop_all(dir: &Path, keep_tasks: bool) -> Result<(), Failure> {
         (agents, [first, Signal::TERM, Signal::KILL].as_slice()),
         (masters, &[Signal::TERM, Signal::KILL]),
     ] {
+        let is_agents = members.iter().any(|member| matches!(member, Member::Agent(_)));
         cluster.end(&members, signals).await.map_err(|error| refused(&error))?;
+        if is_agents && !keep_tasks {
+            leftovers::end(&cluster).await?;
+        }
     }
     Ok(())
 }

@@ -2,9 +2,9 @@
 //! commands, `---`, and the whole visible output. `HOLDFAST_RERECORD=1` writes the output anew.
 //!
 //! Commands: `start RESOURCES`, `restart`, `open`, `close`, `leave`,
-//! `volumes made|failed|removed …`, `total`, and `CLUSTER/INCARNATION/TERM MESSAGE` for what a master says. Orders are
-//! `SEQ[=ID] reserve|unreserve ROLE RESOURCES`, `SEQ[=ID] create|destroy ROLE ID MB` and
-//! `SEQ[=ID] launch …`, with `|` between them; the words about tasks are in
+//! `volumes made|failed|removed …`, `total`, and `CLUSTER/INCARNATION/TERM MESSAGE` for what a
+//! master says. Orders are `SEQ[=ID] reserve|unreserve ROLE RESOURCES`, `SEQ[=ID] create|destroy
+//! ROLE ID MB` and `SEQ[=ID] launch …`, with `|` between them; the words about tasks are in
 //! `tests/task_words.rs`. The disk is a model here: what the checkpoint does with a row is tested
 //! beside it.
 

@@ -1,7 +1,8 @@
 //! `holdfast agent list|inspect`, and how an agent is named on the command line. Next:
-//! `agent/commands.rs`.
+//! `agent/commands.rs`, `agent/reconcile.rs`.
 
 mod commands;
+mod reconcile;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -11,9 +12,11 @@ use super::output::{Listing, Output, print_json, text};
 use super::{resource, table};
 use crate::exit::Failure;
 
+use self::reconcile::Reconcile;
+
 /// Words after `agent` that ask for agents rather than run one.
-pub(super) const WORDS: [&str; 6] =
-    ["list", "inspect", "drain", "deactivate", "reactivate", "gone"];
+pub(super) const WORDS: [&str; 7] =
+    ["list", "inspect", "drain", "deactivate", "reactivate", "gone", "reconcile"];
 
 /// The commands of this noun.
 #[derive(Debug, Subcommand)]
@@ -37,6 +40,7 @@ pub(super) enum Command {
     Reactivate(commands::Change),
     /// Give up an agent for ever, with its tasks, reservations and volumes
     Gone(commands::Gone),
+    Reconcile(Reconcile),
 }
 
 /// Runs one.
@@ -51,7 +55,15 @@ pub(super) async fn run(
             list_gone(&gone).print(output)
         }
         Command::List { gone: false } => list(&in_full(client).await?)?.print(output),
-        Command::Inspect { agent } => inspect(find(&in_full(client).await?, &agent)?, output),
+        Command::Inspect { agent } => {
+            let agents = in_full(client).await?;
+            inspect(client, find(&agents, &agent)?, output).await
+        }
+        Command::Reconcile(reconcile) => {
+            let slaves = all(client).await?;
+            let agent = id(find(&slaves, reconcile.agent())?)?;
+            reconcile.run(client, output, agent).await
+        }
         Command::Drain(drain) => commands::drain(client, output, drain).await,
         Command::Deactivate(change) => commands::deactivate(client, output, change).await,
         Command::Reactivate(change) => commands::reactivate(client, output, change).await,
@@ -183,12 +195,18 @@ fn list(agents: &[Value]) -> Result<Listing, Failure> {
     Ok(Listing { headers: headers.to_vec(), narrow: 5, rows, json: json!(agents) })
 }
 
-fn inspect(agent: &Value, output: Output) -> Result<(), Failure> {
+async fn inspect(client: &mut Client, agent: &Value, output: Output) -> Result<(), Failure> {
+    let id = id(agent)?;
+    let entry = client.get(&format!("/api/v1/agents/{id}")).await?;
     if output == Output::Json {
-        return print_json(agent);
+        let mut agent = agent.clone();
+        for key in ["status", "discrepancy", "unavailable"] {
+            agent[key] = entry[key].clone();
+        }
+        return print_json(&agent);
     }
     let mut facts = vec![
-        ["id".to_owned(), id(agent)?.to_owned()],
+        ["id".to_owned(), id.to_owned()],
         ["state".to_owned(), agent["state"].as_str().unwrap_or_default().to_owned()],
     ];
     facts.extend(absence(agent));
@@ -201,7 +219,15 @@ fn inspect(agent: &Value, output: Output) -> Result<(), Failure> {
     for held in resource::reserved(agent)? {
         facts.push([format!("reserved for {}", held.role), held.text]);
     }
-    super::print(&table::render(&["", ""], &facts).replacen('\n', "", 1).replacen("-  -", "", 1))
+    for form in entry["unavailable"].as_array().into_iter().flatten() {
+        let text = format!("{}; see the agent's own /state for why", resource::read(form)?);
+        facts.push(["unavailable".to_owned(), text]);
+    }
+    let facts = table::render(&["", ""], &facts).replacen('\n', "", 1).replacen("-  -", "", 1);
+    match &entry["discrepancy"] {
+        Value::Null => super::print(&facts),
+        discrepancy => super::print(&format!("{facts}{}", reconcile::text(discrepancy)?)),
+    }
 }
 
 /// How long an agent is waited for, or since when it is not; and how it is drained.

@@ -76,7 +76,7 @@ enum Command {
     #[command(disable_help_flag = true)]
     Master,
     /// Run the agent of one machine (see: holdfast agent --help), or see to agents: list, inspect,
-    /// drain, deactivate, reactivate, gone
+    /// drain, deactivate, reactivate, gone, reconcile
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Agent {
         #[command(subcommand)]

@@ -50,6 +50,9 @@ pub(super) struct Mutation {
     /// again [default: made for this call]
     #[arg(long, value_name = "TEXT", value_parser = key)]
     key: Option<String>,
+    /// Whether what is in the way of nothing but care is to be done
+    #[arg(skip)]
+    is_forced: bool,
 }
 
 /// Flag of mutating commands on one agent.
@@ -75,6 +78,11 @@ pub(super) fn key(text: &str) -> Result<String, String> {
 }
 
 impl Mutation {
+    /// The same call, done in spite of what only warns.
+    pub(super) fn forced(self, is_forced: bool) -> Self {
+        Self { is_forced, ..self }
+    }
+
     /// Whether nothing is to be done.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
@@ -135,13 +143,14 @@ impl Mutation {
     }
 
     fn query(&self) -> String {
+        let force = if self.is_forced { "&force=true" } else { "" };
         if self.dry_run {
-            return "?dry_run=true".to_owned();
+            return format!("?dry_run=true{force}");
         }
         match self.wait {
-            Wait::Committed => "?wait=committed".to_owned(),
+            Wait::Committed => format!("?wait=committed{force}"),
             Wait::Checkpointed => {
-                format!("?wait=checkpointed&timeout={}ms", self.timeout.as_millis())
+                format!("?wait=checkpointed&timeout={}ms{force}", self.timeout.as_millis())
             }
         }
     }

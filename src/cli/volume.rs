@@ -115,6 +115,9 @@ pub(super) struct Destroy {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    /// Also when its directory is missing: what is in it would be lost to everybody
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     version: IfVersion,
     #[command(flatten)]
@@ -175,7 +178,8 @@ pub(super) async fn run(
             }
             let body = resource::body(&agent, "volumes", &[volume.json]);
             let (version, kind) = (&destroy.version, "DESTROY_VOLUMES");
-            destroy.mutation.execute(client, output, version, kind, body).await
+            let mutation = destroy.mutation.forced(destroy.force);
+            mutation.execute(client, output, version, kind, body).await
         }
         Command::Grow(grow) => {
             let (agent, volume) = grow.which.find(client).await?;

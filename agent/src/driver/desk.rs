@@ -214,15 +214,7 @@ impl Desk {
                 }
             }
             Action::Send(message) => self.send(message),
-            Action::Recovered => {
-                self.state.send_if_modified(|state| {
-                    let is_first = *state == State::Recovering;
-                    if is_first {
-                        *state = State::Ready;
-                    }
-                    is_first
-                });
-            }
+            Action::Recovered => self.reach(State::Ready),
             Action::Registered { agent_id, ping_interval, .. } => {
                 self.is_registered = true;
                 self.counters.registrations += 1;
@@ -241,22 +233,9 @@ impl Desk {
             Action::Discrepancy { seq, here, there } => {
                 error!(%seq, operation_id = %here, %there, "one order, two operations");
             }
-            Action::Run(Run::Retired) => {
-                // One that was given up ends with its reason.
-                self.state.send_if_modified(|state| {
-                    let is_free = !matches!(state, State::Doomed(_));
-                    if is_free {
-                        *state = State::Retired;
-                    }
-                    is_free
-                });
-            }
-            Action::Doomed(reason) => {
-                self.state.send_replace(State::Doomed(reason));
-            }
-            Action::Left => {
-                self.state.send_replace(State::Left);
-            }
+            Action::Run(Run::Retired) => self.reach(State::Retired),
+            Action::Doomed(reason) => self.reach(State::Doomed(reason)),
+            Action::Left => self.reach(State::Left),
             Action::Run(run) => {
                 let core = &self.core;
                 self.runner.run(run, |name| {
@@ -264,10 +243,23 @@ impl Desk {
                     found.map(|(_, row)| row.clone())
                 });
             }
-            Action::Exit(reason) => {
-                self.state.send_replace(State::Exit(reason));
-            }
+            Action::Exit(reason) => self.reach(State::Exit(reason)),
         }
+    }
+
+    /// Tells how far the driver is. What was said of an end is not taken back.
+    fn reach(&self, next: State) {
+        self.state.send_if_modified(|state| {
+            let is_news = match &next {
+                State::Recovering | State::Ready => *state == State::Recovering,
+                State::Retired => !matches!(state, State::Doomed(_) | State::Exit(_)),
+                State::Left | State::Doomed(_) | State::Exit(_) => true,
+            };
+            if is_news {
+                *state = next;
+            }
+            is_news
+        });
     }
 
     fn send(&mut self, message: AgentMessage) {

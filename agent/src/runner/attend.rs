@@ -11,7 +11,7 @@ use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
 
@@ -28,10 +28,6 @@ use crate::core::tasks::event::{Found, Said, TaskEvent, Word};
 use crate::core::tasks::row::ExecutorRow;
 use crate::driver::Events;
 use crate::failpoint;
-
-/// How often, and after what pause, the rest of a session is killed.
-const KILL_ROUNDS: u32 = 200;
-const KILL_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Looks after one executor.
 pub(super) struct Attendant {
@@ -109,12 +105,12 @@ impl Attendant {
             (None, proof) => {
                 if !self.pass_on().await {
                     let is_here = proof.boot_id == self.boot_id;
-                    let cleared = spawn_blocking(move || {
+                    let cleared = apart(move || {
                         if is_here {
                             end_session(proof.pid, Some(proof.started));
                         }
                     });
-                    if cleared.await.is_err() {
+                    if !cleared.await {
                         warn!(executor = %self.name, "what is left of it was not looked for");
                     }
                     self.events.send(TaskEvent::Found(self.name, Found::Vanished)).await;
@@ -156,12 +152,12 @@ impl Attendant {
         // A word may have come between the last look and the end.
         if !has_ended && !self.pass_on().await {
             let run = self.run.clone();
-            let cleared = spawn_blocking(move || match (session, Claim::settle(&run)) {
+            let cleared = apart(move || match (session, Claim::settle(&run)) {
                 (_, Ok(Claim::Supervisor(proof))) => end_session(proof.pid, Some(proof.started)),
                 (Some(session), _) => end_session(session, None),
                 (None, _) => {}
             });
-            if cleared.await.is_err() {
+            if !cleared.await {
                 warn!(executor = %self.name, "what is left of it was not looked for");
             }
             self.events.send(TaskEvent::Vanished(self.name.clone())).await;
@@ -291,6 +287,9 @@ fn begin(run: &Path, program: &Program, job: Job) -> io::Result<(Child, UnixStre
     let mut command = Command::new(&program.path);
     command.arg0("holdfast").args(&program.arguments).stdin(Stdio::from(OwnedFd::from(theirs)));
     command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(false);
+    // Whatever the agent was started with is not for what outlives it. Its own files are marked
+    // so already; the standard streams of the supervisor are made after that.
+    close_fds::set_fds_cloexec_threadsafe(3, &[]);
     let child = command.spawn()?;
     failpoint::pass("a supervisor is started");
     ours.write_all(&framed(&JobOrder::Begin(Box::new(job)))?)?;
@@ -329,19 +328,22 @@ fn end_session(supervisor: u32, started: Option<u64>) {
     if found.is_some() && found != started {
         return;
     }
-    for _ in 0..KILL_ROUNDS {
-        let rest = process::processes()
-            .into_iter()
-            .filter(|pid| process::session(*pid) == Some(supervisor));
-        let rest: Vec<u32> = rest.collect();
-        if rest.is_empty() {
-            return;
-        }
-        for pid in rest {
-            if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-                let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            }
-        }
-        std::thread::sleep(KILL_PAUSE);
-    }
+    let members = || {
+        let mut all = process::processes();
+        all.retain(|pid| process::session(*pid) == Some(supervisor));
+        all
+    };
+    process::kill_until_gone(members, || ());
+}
+
+/// Does something that may wait for long on a thread of its own, which the end of the runtime
+/// does not wait for. False when it panicked.
+async fn apart(work: impl FnOnce() + Send + 'static) -> bool {
+    let (done_tx, done) = oneshot::channel();
+    let spawned = std::thread::Builder::new().spawn(move || {
+        work();
+        // An error means that the agent ends.
+        let _unheard = done_tx.send(());
+    });
+    spawned.is_ok() && done.await.is_ok()
 }

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
@@ -20,9 +19,6 @@ use crate::runner::process;
 
 /// Variables of the agent's own that are none of its tasks' business.
 const PRIVATE: [&str; 4] = ["HOLDFAST_", "MESOS_", "LIBPROCESS_", "RUST_LOG"];
-/// How often, and after what pause, processes are killed that appear while others are.
-const KILL_ROUNDS: u32 = 200;
-const KILL_PAUSE: Duration = Duration::from_millis(5);
 
 /// A process that ended.
 #[derive(Debug, Clone, Copy)]
@@ -113,34 +109,31 @@ pub(super) fn signal_group(group: u32, signal: Signal) {
     }
 }
 
-/// Kills what is left of a group whose leader has ended.
+/// Kills what is left of a group whose leader has ended, and waits until it is gone.
 pub(super) fn clear_group(group: u32) {
     let Some(pid) = pid_of(group) else { return };
-    for _ in 0..KILL_ROUNDS {
-        if rustix::process::kill_process_group(pid, Signal::KILL).is_err() {
-            return;
-        }
-        reap_group(group);
-        thread::sleep(KILL_PAUSE);
+    // At once, and in most cases all: the look at every process is left out.
+    if rustix::process::kill_process_group(pid, Signal::KILL).is_err() {
+        return;
     }
+    reap_group(group);
+    let members = || {
+        let mut all = process::processes();
+        all.retain(|pid| process::group(*pid) == Some(group));
+        all
+    };
+    process::kill_until_gone(members, || reap_group(group));
 }
 
 /// Kills everything that ever came of this supervisor, and waits until it is gone.
 pub(super) fn clear_all() {
-    for _ in 0..KILL_ROUNDS {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        if rustix::process::waitid(WaitId::All, options).is_err() {
-            // No child is left; and whoever lost its parent is a child.
-            return;
-        }
-        for pid in descendants() {
-            if let Some(pid) = pid_of(pid) {
-                let _gone = rustix::process::kill_process(pid, Signal::KILL);
-            }
-        }
-        reap_orphans(&[]);
-        thread::sleep(KILL_PAUSE);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    if rustix::process::waitid(WaitId::All, options).is_err() {
+        // No child is left; and whoever lost its parent is a child.
+        return;
     }
+    process::kill_until_gone(descendants, || reap_orphans(&[]));
+    reap_orphans(&[]);
 }
 
 /// All that have this process among their parents.

@@ -9,7 +9,9 @@ use resources::resource::{Resource, VolumeMode};
 use resources::task::{StatusReason, TaskState};
 
 use super::pilot::{Pilot, Task, executor_name, launch, sandbox, wait_for};
-use super::rig::{Kind, Rig};
+use super::rig::{self, Kind, Rig};
+use crate::driver::{Driver, State};
+use crate::recovery::recover;
 
 /// No test: `rig::program` starts this program with the name of this function.
 #[test]
@@ -266,7 +268,52 @@ async fn the_orderly_end_kills_every_task() {
     pilot.handle.retire().await;
     pilot.until_state("t1", TaskState::Killed).await;
     let mut state = pilot.handle.state();
-    state.wait_for(|state| *state == crate::driver::State::Retired).await.unwrap();
+    state.wait_for(|state| *state == State::Retired).await.unwrap();
+    pilot.stop().await;
+}
+
+/// A supervisor outlives the agent, and would keep open what that was started with: a pipe, a
+/// lock.
+#[tokio::test]
+async fn supervisors_inherit_no_files() {
+    let rig = Rig::new(Kind::Root);
+    let mut pilot = Pilot::start(&rig, &[]).await;
+    let marker = rig.work_dir().join("inherited");
+    fs::write(&marker, "x").unwrap();
+    // Without the flag that closes it in what is started.
+    let flags = rustix::fs::OFlags::RDONLY;
+    let _kept = rustix::fs::open(&marker, flags, rustix::fs::Mode::empty()).unwrap();
+    let task = Task::shell("t1", "ls -l /proc/$PPID/fd /proc/$$/fd > files");
+    pilot.say(MasterMessage::Orders(vec![launch(1, &[task], None, true)])).await;
+    pilot.until_state("t1", TaskState::Finished).await;
+    let files = fs::read_to_string(sandbox(&rig, "t1").join("files")).unwrap();
+    assert!(files.contains("stdout") && !files.contains("inherited"), "{files}");
+    pilot.stop().await;
+}
+
+/// `--recover=cleanup` ends what earlier runs left, and asks no master.
+#[tokio::test]
+async fn a_start_for_cleaning_up_ends_what_is_left() {
+    let rig = Rig::new(Kind::Root);
+    let mut pilot = Pilot::start(&rig, &[]).await;
+    let task = Task::shell("t1", "echo $$ > pid; exec sleep 1000");
+    pilot.say(MasterMessage::Orders(vec![launch(1, &[task], None, true)])).await;
+    pilot.until_state("t1", TaskState::Running).await;
+    let file = sandbox(&rig, "t1").join("pid");
+    wait_for(&file).await;
+    let pid: u32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    pilot.leave().await;
+    assert!(crate::runner::process::is_alive(pid), "it outlives its agent");
+    let recovered = recover(&rig.config(&["--recover", "cleanup"])).unwrap();
+    let driver = Driver::start(recovered, rig::program()).unwrap();
+    let mut state = driver.handle().state();
+    state.wait_for(|state| *state == State::Retired).await.unwrap();
+    assert!(!crate::runner::process::is_alive(pid));
+    driver.stop().await;
+    // Its end is told at the next start.
+    let pilot = Pilot::start(&rig, &[]).await;
+    let view = pilot.handle.view().await.unwrap();
+    assert!(view.tasks.iter().all(|task| task.status.state.is_terminal()));
     pilot.stop().await;
 }
 
