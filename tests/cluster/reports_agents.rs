@@ -251,6 +251,8 @@ async fn a14_absence_and_return_converge_under_another_leader() {
     for argument in &mut layout.agents[0].argv {
         *argument = argument.replace(&old, &new);
     }
+    // A name that follows from the address is another name, and not the same agent.
+    layout.agents[0].argv.push("--hostname=127.0.0.1".to_owned());
     layout.agents[0].http.clone_from(&new);
     dev.cluster = Cluster::new(dev.dir(), layout);
     dev.cluster.start(agent).unwrap();
