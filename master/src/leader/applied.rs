@@ -56,7 +56,8 @@ impl Core {
         }
         actions.extend(self.sessions.orders(state, orders));
         let asked = asked.into_iter();
-        actions.extend(asked.filter_map(|(id, one)| self.sessions.instruct(&id, one)));
+        actions
+            .extend(asked.filter_map(|(id, one)| self.sessions.instruct_or_owe(state, &id, one)));
         actions
     }
 

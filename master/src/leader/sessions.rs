@@ -91,6 +91,8 @@ struct Session {
     address: SourceAddr,
     peer: Option<Peer>,
     standing: Option<Live>,
+    /// What is asked of its agent as soon as it is live.
+    owed: Vec<Instruction>,
 }
 
 /// Who registered on a session.
@@ -149,7 +151,8 @@ impl Sessions {
         principal: Option<Principal>,
         address: SourceAddr,
     ) {
-        self.by_id.insert(id, Session { principal, address, peer: None, standing: None });
+        let (peer, standing, owed) = (None, None, Vec::new());
+        self.by_id.insert(id, Session { principal, address, peer, standing, owed });
     }
 
     pub(super) fn is_open(&self, id: SessionId) -> bool {
@@ -305,6 +308,24 @@ impl Sessions {
     pub(super) fn instruct(&self, agent_id: &AgentId, asked: Instruction) -> Option<Action> {
         let id = self.live.get(agent_id)?;
         Some(Action::Send(*id, Box::new(MasterMessage::Instruct(asked))))
+    }
+
+    /// The same of an agent whose registration is applied and whose session is not live yet.
+    pub(super) fn instruct_or_owe(
+        &mut self,
+        state: &State,
+        agent_id: &AgentId,
+        asked: Instruction,
+    ) -> Option<Action> {
+        if !self.is_live(agent_id)
+            && let Some(agent) = state.agent(agent_id)
+            && let Some(id) = self.holders.get(&agent.checkpoint_id)
+            && let Some(session) = self.by_id.get_mut(id)
+        {
+            session.owed.push(asked);
+            return None;
+        }
+        self.instruct(agent_id, asked)
     }
 
     /// The agent goes on under another name: it registers again to hear it.

@@ -153,6 +153,7 @@ impl Sessions {
         let Some(session) = self.by_id.get_mut(&id) else { return Vec::new() };
         let Some(agent) = state.agent(&agent_id) else { return vec![self.close(id)] };
         let orders: Vec<Order> = agent.outstanding(Seq(0)).collect();
+        let owed = std::mem::take(&mut session.owed);
         session.standing = Some(Live {
             agent_id: agent_id.clone(),
             since: now,
@@ -174,6 +175,7 @@ impl Sessions {
             }
             Standing::Diverged | Standing::Regressed => messages.push(MasterMessage::SendTotal),
         }
+        messages.extend(owed.into_iter().map(MasterMessage::Instruct));
         self.returned.insert(agent_id.clone());
         self.moved.insert(agent_id.clone(), None);
         self.revision += 1;
