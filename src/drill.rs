@@ -7,6 +7,10 @@ use crate::cli;
 use crate::exit::Failure;
 use crate::flags;
 
+use self::agents::OnAgents;
+
+mod agents;
+
 /// Flags of `holdfast drill leader-kill`.
 #[derive(Debug, clap::Args)]
 struct LeaderKill {
@@ -44,11 +48,18 @@ Breaks a local cluster on purpose and checks that nothing acknowledged is lost
 Usage: holdfast drill <DRILL> [FLAGS]
 
 Drills:
-  leader-kill         Kills the leader with calls in flight, round after round
-  framework-failover  Kills the leader under a framework with tasks on volumes
+  leader-kill               Kills the leader with calls in flight, round after round
+  framework-failover        Kills the leader under a framework with tasks on volumes
+  agent-kill-mid-operation  Kills an agent while orders are on their way to it
+  agent-reboot              Kills an agent with its tasks and starts it in another boot
+  agent-partition           Stops an agent or cuts it off, for a short time or a long one
+  stale-checkpoint          Puts an older checkpoint under an agent with newer volumes
+  masters-wiped             Empties or sets back the directories of all masters
+  disk-full                 Fills the disk of an agent, of the leader, of a follower
 ";
 
-const NAMES: &str = "leader-kill, framework-failover";
+const NAMES: &str = "leader-kill, framework-failover, agent-kill-mid-operation, agent-reboot, \
+                     agent-partition, stale-checkpoint, masters-wiped, disk-full";
 
 /// Runs the drill that `argv` names.
 pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
@@ -56,9 +67,12 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
         Some("leader-kill") => leader_kill(&argv[1..]).await,
         Some("framework-failover") => framework_failover(&argv[1..]).await,
         Some("--help" | "-h") => Err(Failure::Help(USAGE.to_owned())),
-        Some(other) => {
-            Err(Failure::Usage(format!("drill: there is no drill '{other}'; expected {NAMES}")))
-        }
+        Some(other) => match OnAgents::parse(other) {
+            Some(drill) => drill.run(&argv[1..]).await,
+            None => {
+                Err(Failure::Usage(format!("drill: there is no drill '{other}'; expected {NAMES}")))
+            }
+        },
         None => Err(Failure::Usage(format!("drill: name one: {NAMES}"))),
     }
 }

@@ -11,6 +11,9 @@ use serde_json::Value;
 /// A call that takes longer counts as one with unknown outcome.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Header that names the operation of an accepted call.
+const OPERATION_ID: &str = "holdfast-operation-id";
+
 /// Deadline of a stream of events: none.
 const ENDLESS: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -75,6 +78,15 @@ pub enum Outcome {
     },
 }
 
+/// How a mutating call ended, and what the master calls its operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The id under which the operation can be looked up; only of accepted calls.
+    pub operation_id: Option<String>,
+}
+
 /// An HTTP client for black-box use.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -114,15 +126,23 @@ impl Client {
     /// # Errors
     /// Says what came instead.
     pub async fn get(&self, address: &str, path: &str) -> Result<Value, String> {
+        let text = self.text(address, path).await?;
+        serde_json::from_str(&text).map_err(|error| format!("{address}{path}: {error}"))
+    }
+
+    /// GET of `path` at `address`; the body of a 200 as it is.
+    ///
+    /// # Errors
+    /// Says what came instead.
+    pub async fn text(&self, address: &str, path: &str) -> Result<String, String> {
         let request = self.authorised(self.http.get(format!("http://{address}{path}")));
         let response = request.send().await.map_err(|error| cause(&error))?;
         let status = response.status();
-        let bytes = response.bytes().await.map_err(|error| cause(&error))?;
-        if status != reqwest::StatusCode::OK {
-            let text = String::from_utf8_lossy(&bytes);
-            return Err(format!("{address}{path} answers {status} {text}"));
+        let text = response.text().await.map_err(|error| cause(&error))?;
+        match status {
+            reqwest::StatusCode::OK => Ok(text),
+            status => Err(format!("{address}{path} answers {status} {text}")),
         }
-        serde_json::from_slice(&bytes).map_err(|error| format!("{address}{path}: {error}"))
     }
 
     /// POST of a v1 operator call to `address`.
@@ -133,6 +153,16 @@ impl Client {
     /// POST of a v1 operator call to `address`, with a query such as `?wait=checkpointed`.
     pub async fn call_with(&self, address: &str, query: &str, call: &Value) -> Outcome {
         self.post(&format!("http://{address}/api/v1{query}"), call, None).await
+    }
+
+    /// POST of a v1 operator call to `address`, with the id of what was accepted.
+    pub async fn operate(&self, address: &str, call: &Value) -> Reply {
+        self.reply(&format!("http://{address}/api/v1"), call, None).await
+    }
+
+    /// POST of `body` to any other `path` at `address`.
+    pub async fn send(&self, address: &str, path: &str, body: &Value) -> Outcome {
+        self.post(&format!("http://{address}{path}"), body, None).await
     }
 
     /// A POST whose answer may take for ever.
@@ -147,28 +177,33 @@ impl Client {
         call: &Value,
         header: Option<(&str, &str)>,
     ) -> Outcome {
+        self.reply(url, call, header).await.outcome
+    }
+
+    async fn reply(&self, url: &str, call: &Value, header: Option<(&str, &str)>) -> Reply {
+        let without_id = |outcome| Reply { outcome, operation_id: None };
         let mut request = self.authorised(self.http.post(url).json(call));
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) if error.is_connect() => return Outcome::NotExecuted { leader: None },
-            Err(error) => return Outcome::Unknown { reason: cause(&error) },
+            Err(error) if error.is_connect() => {
+                return without_id(Outcome::NotExecuted { leader: None });
+            }
+            Err(error) => return without_id(Outcome::Unknown { reason: cause(&error) }),
         };
         let status = response.status().as_u16();
-        let leader = response
-            .headers()
-            .get(reqwest::header::LOCATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(authority);
+        let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+        let leader = header("location").as_deref().and_then(authority);
+        let operation_id = header(OPERATION_ID);
         // The status line alone decides: a body that is cut off takes nothing back.
         let text = response.text().await.unwrap_or_default();
         match status {
-            200 | 202 => Outcome::Accepted,
-            307 | 503 => Outcome::NotExecuted { leader },
-            500.. => Outcome::Unknown { reason: format!("{status} {text}") },
-            _ => Outcome::Refused { status, text },
+            200 | 202 => Reply { outcome: Outcome::Accepted, operation_id },
+            307 | 503 => without_id(Outcome::NotExecuted { leader }),
+            500.. => without_id(Outcome::Unknown { reason: format!("{status} {text}") }),
+            _ => without_id(Outcome::Refused { status, text }),
         }
     }
 }

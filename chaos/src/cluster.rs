@@ -201,6 +201,44 @@ impl Cluster {
         }
     }
 
+    /// Makes `--name=value` a flag of later starts, in place of the one of that name.
+    pub fn set_flag(&mut self, member: Member, name: &str, value: &str) {
+        let argv = match member {
+            Member::Master(place) => &mut self.layout.masters[place].argv,
+            Member::Agent(place) => &mut self.layout.agents[place].argv,
+        };
+        let prefix = format!("--{name}=");
+        argv.retain(|argument| !argument.starts_with(&prefix));
+        argv.push(format!("{prefix}{value}"));
+    }
+
+    /// Adds an agent to the list, and gives its place.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn add_agent(&mut self, agent: AgentEntry) -> anyhow::Result<usize> {
+        self.layout.agents.push(agent);
+        self.save()?;
+        Ok(self.layout.agents.len() - 1)
+    }
+
+    /// Takes the last agent off the list again.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn remove_last_agent(&mut self) -> anyhow::Result<()> {
+        self.layout.agents.pop();
+        self.save()
+    }
+
+    /// Status with which the process ended; none while it runs, or when another process than
+    /// this one started it.
+    pub fn exit_code(&mut self, member: Member) -> Option<i32> {
+        let pid = self.pid(member);
+        let child = self.children.iter_mut().find(|child| child.id() == pid)?;
+        child.try_wait().ok().flatten()?.code()
+    }
+
     /// Whether the process that `cluster.json` names still runs. A pid that the kernel has given
     /// to another process does not count.
     #[must_use]
@@ -220,8 +258,17 @@ impl Cluster {
     /// # Errors
     /// When it cannot be started, or the file cannot be written.
     pub fn start(&mut self, member: Member) -> anyhow::Result<()> {
+        self.start_under(member, &[])
+    }
+
+    /// The same by a program that turns into the process with these arguments, such as `nsenter`.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_under(&mut self, member: Member, wrapper: &[String]) -> anyhow::Result<()> {
         let name = self.name(member);
-        let child = process::spawn(self.argv(member), self.log(member))
+        let argv = [wrapper, self.argv(member)].concat();
+        let child = process::spawn(&argv, self.log(member))
             .with_context(|| format!("{name} cannot be started"))?;
         let pid = child.id();
         self.children.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
@@ -312,6 +359,16 @@ fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_replace_their_like() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cluster = cluster(folder.path());
+        for boot in ["a", "b"] {
+            cluster.set_flag(Member::Agent(0), "boot-id", boot);
+        }
+        assert_eq!(cluster.argv(Member::Agent(0)), ["sleep", "60", "--boot-id=b"]);
+    }
 
     fn cluster(dir: &Path) -> Cluster {
         let argv = ["sleep", "60"].map(str::to_owned).to_vec();

@@ -104,7 +104,17 @@ pub async fn master(
 /// The entry of `/slaves` for the agent that listens on `http`.
 #[must_use]
 pub fn slave<'a>(slaves: &'a Value, http: &str) -> Option<&'a Value> {
-    let entries = slaves["slaves"].as_array()?;
+    listed(&slaves["slaves"], http)
+}
+
+/// The same among the agents that are unreachable.
+#[must_use]
+pub fn unreachable<'a>(slaves: &'a Value, http: &str) -> Option<&'a Value> {
+    listed(&slaves["unreachable_slaves"], http)
+}
+
+fn listed<'a>(entries: &'a Value, http: &str) -> Option<&'a Value> {
+    let entries = entries.as_array()?;
     entries.iter().find(|entry| {
         entry["pid"].as_str().and_then(|pid| pid.rsplit_once('@')).is_some_and(|(_, at)| at == http)
     })

@@ -46,6 +46,17 @@ pub fn arguments(pid: u32) -> Vec<String> {
     parts
 }
 
+/// Processes that work in `folder` or below it, whoever started them.
+#[must_use]
+pub fn working_in(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_there = |pid: &u32| {
+        fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+    };
+    pids.filter(is_there).collect()
+}
+
 /// Starts `argv` in a process group of its own, so that a signal to the terminal's group does not
 /// reach it, with both outputs appended to `log`.
 ///

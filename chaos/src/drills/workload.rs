@@ -11,7 +11,7 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::client::{Client, Outcome};
+use crate::client::{Client, Outcome, Reply};
 use crate::history::{Change, MARK, Object, POOL_MILLI, Subject};
 use crate::observe::LABEL_KEY;
 use crate::wait;
@@ -41,6 +41,8 @@ pub struct Workload {
 pub struct Answer {
     /// How it ended; never [`Outcome::NotExecuted`].
     pub outcome: Outcome,
+    /// The id under which the operation can be looked up; only of accepted calls.
+    pub operation_id: Option<String>,
     /// Address of the master that was asked last.
     pub by: String,
     /// When.
@@ -56,9 +58,10 @@ impl Workload {
     pub async fn attempt(&self, target: &mut String, call: &Value) -> anyhow::Result<Answer> {
         let begin = Instant::now();
         loop {
-            let outcome = self.client.call(target, call).await;
+            let Reply { outcome, operation_id } = self.client.operate(target, call).await;
             let Outcome::NotExecuted { leader } = outcome else {
-                return Ok(Answer { outcome, by: target.clone(), at: Instant::now() });
+                let (by, at) = (target.clone(), Instant::now());
+                return Ok(Answer { outcome, operation_id, by, at });
             };
             if begin.elapsed() > LEADERLESS_DEADLINE {
                 bail!("no master has executed a call for {} s", LEADERLESS_DEADLINE.as_secs());
@@ -96,6 +99,27 @@ impl Workload {
         operator_call(&self.agents[*agent], kind(is_volume, change), &resources)
     }
 
+    /// The operator call that makes a volume of `milli` larger or smaller.
+    #[must_use]
+    pub fn resize(&self, subject: &Subject, by: Resize) -> Value {
+        let (agent, _) = subject;
+        let made = self.call(subject, Change::Make);
+        let volume = &made["create_volumes"]["volumes"][0];
+        let label = volume["reservations"][0]["labels"]["labels"][0]["value"].as_str();
+        let agent_id = json!({"value": self.agents[*agent]});
+        match by {
+            Resize::Grow(milli) => {
+                let addition = self.reserved("disk", milli, label.unwrap_or_default());
+                json!({"type": "GROW_VOLUME", "grow_volume": {
+                    "agent_id": agent_id, "volume": volume, "addition": addition}})
+            }
+            Resize::Shrink(milli) => {
+                json!({"type": "SHRINK_VOLUME", "shrink_volume": {
+                    "agent_id": agent_id, "volume": volume, "subtract": {"value": decimal(milli)}}})
+            }
+        }
+    }
+
     fn reserved(&self, name: &str, milli: i64, label: &str) -> Value {
         json!({
             "name": name,
@@ -113,6 +137,15 @@ impl Workload {
     fn principal(&self) -> &str {
         self.client.principal().unwrap_or(ROLE)
     }
+}
+
+/// What happens to the size of a volume, in thousandths of a MB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resize {
+    /// It takes this much of its pool.
+    Grow(i64),
+    /// It gives this much back.
+    Shrink(i64),
 }
 
 /// Type of the operator call that makes or removes volumes or reservations.

@@ -12,17 +12,17 @@ const VOLUME_MB: u32 = 1;
 const MOUNT: &str = "data";
 
 /// File in the volume to which each start of the task adds its process id.
-pub(super) const STARTS: &str = "starts";
+pub(in crate::drills) const STARTS: &str = "starts";
 
 /// What one job takes of an offer: cpus in hundredths, memory and disk in MB.
-pub(super) const JOB: (f64, f64, f64) = (0.01, 1.0, 1.0);
+pub(in crate::drills) const JOB: (f64, f64, f64) = (0.01, 1.0, 1.0);
 
 /// Who the framework is.
 #[derive(Debug, Clone)]
-pub(super) struct Identity {
-    pub(super) framework_id: Option<String>,
-    pub(super) principal: Option<String>,
-    pub(super) name: String,
+pub(in crate::drills) struct Identity {
+    pub(in crate::drills) framework_id: Option<String>,
+    pub(in crate::drills) principal: Option<String>,
+    pub(in crate::drills) name: String,
 }
 
 impl Identity {
@@ -32,7 +32,7 @@ impl Identity {
         call
     }
 
-    pub(super) fn subscribe(&self) -> Value {
+    pub(in crate::drills) fn subscribe(&self) -> Value {
         let mut info = json!({
             "user": "root",
             "name": self.name,
@@ -57,7 +57,7 @@ impl Identity {
         call
     }
 
-    pub(super) fn accept(&self, offer_id: &str, operations: &[Value]) -> Value {
+    pub(in crate::drills) fn accept(&self, offer_id: &str, operations: &[Value]) -> Value {
         let body = json!({
             "offer_ids": [{"value": offer_id}],
             "operations": operations,
@@ -66,25 +66,25 @@ impl Identity {
         self.call("ACCEPT", "accept", body)
     }
 
-    pub(super) fn decline(&self, offer_ids: &[String]) -> Value {
+    pub(in crate::drills) fn decline(&self, offer_ids: &[String]) -> Value {
         let ids: Vec<Value> = offer_ids.iter().map(|id| json!({"value": id})).collect();
         let body = json!({"offer_ids": ids, "filters": {"refuse_seconds": 3600.0}});
         self.call("DECLINE", "decline", body)
     }
 
-    pub(super) fn revive(&self) -> Value {
+    pub(in crate::drills) fn revive(&self) -> Value {
         self.call("REVIVE", "revive", json!({}))
     }
 
-    pub(super) fn teardown(&self) -> Value {
+    pub(in crate::drills) fn teardown(&self) -> Value {
         json!({"type": "TEARDOWN", "framework_id": {"value": self.framework_id}})
     }
 
-    pub(super) fn kill(&self, task_id: &str) -> Value {
+    pub(in crate::drills) fn kill(&self, task_id: &str) -> Value {
         self.call("KILL", "kill", json!({"task_id": {"value": task_id}}))
     }
 
-    pub(super) fn acknowledge(&self, status: &Value) -> Value {
+    pub(in crate::drills) fn acknowledge(&self, status: &Value) -> Value {
         let body = json!({
             "agent_id": status["agent_id"],
             "task_id": status["task_id"],
@@ -93,7 +93,7 @@ impl Identity {
         self.call("ACKNOWLEDGE", "acknowledge", body)
     }
 
-    pub(super) fn acknowledge_operation(&self, status: &Value) -> Value {
+    pub(in crate::drills) fn acknowledge_operation(&self, status: &Value) -> Value {
         let body = json!({
             "agent_id": status["agent_id"],
             "operation_id": status["operation_id"],
@@ -103,7 +103,7 @@ impl Identity {
     }
 
     /// Asks where tasks stand; none means all that the master knows.
-    pub(super) fn reconcile(&self, tasks: &[(&str, Option<&str>)]) -> Value {
+    pub(in crate::drills) fn reconcile(&self, tasks: &[(&str, Option<&str>)]) -> Value {
         let task = |(id, agent): &(&str, Option<&str>)| {
             let mut task = json!({"task_id": {"value": id}});
             if let Some(agent) = agent {
@@ -116,7 +116,7 @@ impl Identity {
     }
 
     /// RESERVE, CREATE and LAUNCH of one job. Operations are named after the attempt.
-    pub(super) fn job(&self, task_id: &str, attempt: u32, agent_id: &str) -> Vec<Value> {
+    pub(in crate::drills) fn job(&self, task_id: &str, attempt: u32, agent_id: &str) -> Vec<Value> {
         let mut reservation = json!({
             "type": "DYNAMIC",
             "role": ROLE,
@@ -152,7 +152,7 @@ impl Identity {
 }
 
 /// The framework's name of an operation.
-pub(super) fn operation_id(task_id: &str, attempt: u32, step: &str) -> String {
+pub(in crate::drills) fn operation_id(task_id: &str, attempt: u32, step: &str) -> String {
     format!("{task_id}.{attempt}.{step}")
 }
 

@@ -21,7 +21,7 @@ const JOBS_PER_ACCEPT: usize = 5;
 
 /// Where a job stands, as far as the framework was told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(in crate::drills) enum Stage {
     /// It waits for an offer.
     Wanted,
     /// An ACCEPT is out, and nothing is heard yet.
@@ -34,44 +34,46 @@ pub(super) enum Stage {
 
 /// One task on one volume.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) stage: Stage,
-    pub(super) agent_id: Option<String>,
+pub(in crate::drills) struct Job {
+    pub(in crate::drills) stage: Stage,
+    pub(in crate::drills) agent_id: Option<String>,
     attempt: u32,
 }
 
 /// An ACCEPT that is ready to be sent.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    pub(super) address: String,
-    pub(super) stream_id: String,
-    pub(super) call: Value,
+pub(in crate::drills) struct Prepared {
+    pub(in crate::drills) address: String,
+    pub(in crate::drills) stream_id: String,
+    pub(in crate::drills) call: Value,
     /// The jobs that it starts.
-    pub(super) task_ids: Vec<String>,
+    pub(in crate::drills) task_ids: Vec<String>,
 }
 
 /// What the framework knows.
-pub(super) struct Framework {
-    pub(super) client: Client,
-    pub(super) identity: Identity,
-    pub(super) jobs: BTreeMap<String, Job>,
+pub(in crate::drills) struct Framework {
+    pub(in crate::drills) client: Client,
+    pub(in crate::drills) identity: Identity,
+    pub(in crate::drills) jobs: BTreeMap<String, Job>,
     /// Final statuses by operation: state and uuid of each that was ever told.
-    pub(super) operations: BTreeMap<String, BTreeSet<(String, String)>>,
+    pub(in crate::drills) operations: BTreeMap<String, BTreeSet<(String, String)>>,
     /// What should never have been told.
-    pub(super) violations: Vec<String>,
+    pub(in crate::drills) violations: Vec<String>,
     /// When the last stream opened, and when the first offer came on it.
-    pub(super) subscribed_at: Instant,
-    pub(super) offered_at: Option<Instant>,
+    pub(in crate::drills) subscribed_at: Instant,
+    pub(in crate::drills) offered_at: Option<Instant>,
     /// Tasks that a reconciliation named since it was asked for.
-    pub(super) reconciled: BTreeMap<String, String>,
+    pub(in crate::drills) reconciled: BTreeMap<String, String>,
     masters: Vec<String>,
     stream: Option<Box<Subscription>>,
     /// Whether tasks are being ended on purpose.
-    pub(super) is_ending: bool,
+    pub(in crate::drills) is_ending: bool,
+    /// Tasks that are ended with their agent, and with any final state.
+    pub(in crate::drills) doomed: BTreeSet<String>,
 }
 
 impl Framework {
-    pub(super) fn new(client: Client, masters: Vec<String>, name: &str) -> Self {
+    pub(in crate::drills) fn new(client: Client, masters: Vec<String>, name: &str) -> Self {
         let principal = client.principal().map(str::to_owned);
         Self {
             client,
@@ -85,26 +87,27 @@ impl Framework {
             masters,
             stream: None,
             is_ending: false,
+            doomed: BTreeSet::new(),
         }
     }
 
     /// The address of the master that serves the stream.
-    pub(super) fn address(&self) -> anyhow::Result<&str> {
+    pub(in crate::drills) fn address(&self) -> anyhow::Result<&str> {
         Ok(self.stream.as_ref().context("no stream is open")?.address.as_str())
     }
 
     /// Wants one more job.
-    pub(super) fn want(&mut self, task_id: String) {
+    pub(in crate::drills) fn want(&mut self, task_id: String) {
         self.jobs.insert(task_id, Job { stage: Stage::Wanted, agent_id: None, attempt: 0 });
     }
 
     /// Jobs at a stage.
-    pub(super) fn count(&self, stage: &Stage) -> usize {
+    pub(in crate::drills) fn count(&self, stage: &Stage) -> usize {
         self.jobs.values().filter(|job| job.stage == *stage).count()
     }
 
     /// Opens a stream at whoever leads, and asks about what is not known.
-    pub(super) async fn subscribe(&mut self) -> anyhow::Result<()> {
+    pub(in crate::drills) async fn subscribe(&mut self) -> anyhow::Result<()> {
         let begin = Instant::now();
         self.stream = None;
         self.offered_at = None;
@@ -152,7 +155,7 @@ impl Framework {
 
     /// Sends a call on the open stream. What is not executed is no error: the stream is about to
     /// end, and all is asked about anew.
-    pub(super) async fn send(&mut self, call: &Value) -> anyhow::Result<()> {
+    pub(in crate::drills) async fn send(&mut self, call: &Value) -> anyhow::Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
         match self.client.schedule(&stream.address, &stream.stream_id, call).await {
             Outcome::Accepted | Outcome::NotExecuted { .. } | Outcome::Unknown { .. } => Ok(()),
@@ -163,7 +166,7 @@ impl Framework {
     }
 
     /// Asks for everything that the master knows of this framework.
-    pub(super) async fn reconcile_all(&mut self) -> anyhow::Result<()> {
+    pub(in crate::drills) async fn reconcile_all(&mut self) -> anyhow::Result<()> {
         self.reconciled.clear();
         let call = self.identity.reconcile(&[]);
         self.send(&call).await
@@ -171,7 +174,7 @@ impl Framework {
 
     /// Takes in events, sends what they call for, and subscribes again when the stream ends,
     /// until `done` holds.
-    pub(super) async fn until(
+    pub(in crate::drills) async fn until(
         &mut self,
         what: &str,
         deadline: Duration,
@@ -192,7 +195,10 @@ impl Framework {
     }
 
     /// Takes in events until an ACCEPT is ready.
-    pub(super) async fn next_accept(&mut self, deadline: Duration) -> anyhow::Result<Prepared> {
+    pub(in crate::drills) async fn next_accept(
+        &mut self,
+        deadline: Duration,
+    ) -> anyhow::Result<Prepared> {
         let next = async {
             loop {
                 if let Some(prepared) = self.step().await? {
@@ -211,7 +217,11 @@ impl Framework {
     }
 
     /// What an ACCEPT came to, as far as its answer says.
-    pub(super) fn posted(&mut self, task_ids: &[String], outcome: &Outcome) -> anyhow::Result<()> {
+    pub(in crate::drills) fn posted(
+        &mut self,
+        task_ids: &[String],
+        outcome: &Outcome,
+    ) -> anyhow::Result<()> {
         match outcome {
             // Statuses will tell, or a reconciliation after the end of the stream.
             Outcome::Accepted | Outcome::Unknown { .. } => {}
@@ -242,7 +252,9 @@ impl Framework {
                 self.operation(&event["update_operation_status"]["status"]).await?;
             }
             "ERROR" => self.violations.push(format!("told {}", event["error"])),
-            "FAILURE" if !self.is_ending => self.violations.push(format!("told {event}")),
+            "FAILURE" if !self.is_ending && self.doomed.is_empty() => {
+                self.violations.push(format!("told {event}"))
+            }
             _ => {}
         }
         Ok(None)
@@ -311,7 +323,8 @@ impl Framework {
                 self.send(&self.identity.revive()).await?;
             }
             (state, stage) => {
-                if !(self.is_ending && state == "TASK_KILLED") {
+                let is_doomed = self.doomed.contains(task_id) && *stage == Stage::Running;
+                if !(is_doomed || self.is_ending && state == "TASK_KILLED") {
                     let text = format!("task {task_id} is {state} after {stage:?}: {status}");
                     self.violations.push(text);
                 }
@@ -339,7 +352,7 @@ impl Framework {
 
     /// Operations that were told anything but one final status, and those of running tasks that
     /// were told none.
-    pub(super) fn feedback(&self) -> Vec<String> {
+    pub(in crate::drills) fn feedback(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (id, told) in self.operations.iter().filter(|(_, told)| told.len() > 1) {
             wrong.push(format!("operation {id} was told several final statuses: {told:?}"));

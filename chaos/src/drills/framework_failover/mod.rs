@@ -4,8 +4,8 @@
 //!
 //! Reading order: `calls.rs`, `framework.rs`, `report.rs`, this file.
 
-mod calls;
-mod framework;
+pub(super) mod calls;
+pub(super) mod framework;
 mod report;
 
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ use self::framework::{Framework, Stage};
 pub use self::report::{Report, Round};
 use crate::client::{Client, Credential};
 use crate::cluster::{Cluster, Member};
+use crate::drills::sweep::sweep;
 use crate::drills::workload::ROLE;
 use crate::observe;
 use crate::process::{self, Signal};
@@ -308,8 +309,7 @@ impl Drill {
             alive.map_or(Ok(()), |pid| Err(format!("process {pid} runs")))
         })
         .await?;
-        self.remove(true).await?;
-        self.remove(false).await?;
+        sweep(&self.framework.client, &self.cluster, &self.run).await?;
         wait::until("directories of volumes are gone", DEADLINE, async || {
             for id in &running {
                 let folder = self.folder(id).map_err(|error| error.to_string())?;
@@ -319,43 +319,6 @@ impl Drill {
                 }
             }
             Ok(())
-        })
-        .await
-    }
-
-    /// Destroys the volumes of this run, or gives its reservations back.
-    async fn remove(&self, are_volumes: bool) -> anyhow::Result<()> {
-        let client = &self.framework.client;
-        let kind = if are_volumes { "DESTROY_VOLUMES" } else { "UNRESERVE_RESOURCES" };
-        wait::until(kind, DEADLINE, async || {
-            let leader = observe::leader(client, &self.cluster, DEADLINE).await;
-            let leader = leader.map_err(|error| format!("{error:#}"))?;
-            let address = &self.cluster.masters()[leader];
-            let groups = observe::master(client, &self.cluster, address, &self.run).await;
-            let mut left = 0;
-            let slaves = client.get(address, "/slaves").await?;
-            for (place, groups) in groups.map_err(|error| format!("{error:#}"))?.iter().enumerate()
-            {
-                let all = groups.values().flat_map(|group| &group.resources);
-                let chosen =
-                    all.filter(|held| held["disk"]["persistence"].is_object() == are_volumes);
-                let chosen: Vec<Value> = chosen.cloned().collect();
-                if chosen.is_empty() {
-                    continue;
-                }
-                left += chosen.len();
-                let http = &self.cluster.layout().agents[place].http;
-                let agent = observe::slave(&slaves, http).map(|entry| &entry["id"]);
-                let (key, list) = if are_volumes {
-                    ("destroy_volumes", "volumes")
-                } else {
-                    ("unreserve_resources", "resources")
-                };
-                let call = json!({"type": kind, key: {"agent_id": {"value": agent}, list: chosen}});
-                let outcome = client.call(address, &call).await;
-                tracing::debug!(kind, ?outcome, "clean-up");
-            }
-            if left == 0 { Ok(()) } else { Err(format!("{left} are there")) }
         })
         .await
     }
