@@ -14,7 +14,7 @@ const READY: &str = "ready";
 
 /// Mounts a small disk on the directory `$1`, `$2` kilobytes of it.
 const SMALL_DISK: &str =
-    "mount -t tmpfs -o size=$2k,mode=0755 none \"$1\" && echo ready && exec cat";
+    "mount -t tmpfs -o size=$2k,nr_inodes=1024,mode=0755 none \"$1\" && echo ready && exec cat";
 
 /// Makes the loopback of a new network usable.
 const NETWORK: &str = "ip link set lo up && echo ready && exec cat";
@@ -105,11 +105,39 @@ impl Drop for Namespace {
     }
 }
 
-/// Fills the disk of `path` with that file, to the last byte.
+/// What a full disk has none of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// Room for data.
+    Bytes,
+    /// Room for one more file or directory.
+    Entries,
+}
+
+/// Fills the disk of the directory `ballast`, which is made, to the last byte or entry.
 ///
 /// # Errors
 /// When the disk fails otherwise.
-pub fn fill(path: &Path) -> anyhow::Result<()> {
+pub fn fill(ballast: &Path, space: Space) -> anyhow::Result<()> {
+    fs::create_dir(ballast).context("a directory that fills a disk")?;
+    match space {
+        Space::Bytes => fill_bytes(&ballast.join("bytes")),
+        Space::Entries => fill_entries(ballast),
+    }
+}
+
+fn fill_entries(ballast: &Path) -> anyhow::Result<()> {
+    for number in 0.. {
+        match File::create(ballast.join(number.to_string())) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => break,
+            Err(error) => return Err(error).context("a file that fills a disk"),
+        }
+    }
+    Ok(())
+}
+
+fn fill_bytes(path: &Path) -> anyhow::Result<()> {
     let mut file = File::create(path)?;
     let block = vec![0xA5; FILL_BYTES];
     let mut size = block.len();
@@ -126,9 +154,9 @@ pub fn fill(path: &Path) -> anyhow::Result<()> {
 /// Gives the space back.
 ///
 /// # Errors
-/// When the file cannot be removed.
-pub fn free(path: &Path) -> anyhow::Result<()> {
-    fs::remove_file(path).with_context(|| format!("{} cannot be removed", path.display()))
+/// When the directory cannot be removed.
+pub fn free(ballast: &Path) -> anyhow::Result<()> {
+    fs::remove_dir_all(ballast).with_context(|| format!("{} stays", ballast.display()))
 }
 
 #[cfg(test)]
@@ -144,7 +172,10 @@ mod tests {
             Err(_) => return,
         };
         let ballast = namespace.path(folder.path()).join("ballast");
-        fill(&ballast).unwrap();
+        fill(&ballast, Space::Entries).unwrap();
+        assert!(fs::write(namespace.path(folder.path()).join("more"), "").is_err());
+        free(&ballast).unwrap();
+        fill(&ballast, Space::Bytes).unwrap();
         assert!(!folder.path().join("ballast").exists());
         assert!(fs::write(namespace.path(folder.path()).join("more"), [1; 8192]).is_err());
         let wrapper = namespace.wrapper();

@@ -18,7 +18,7 @@ use super::ground::{DEADLINE, Ground, Options};
 use super::outcome::{Report, Round};
 use crate::cluster::{AgentEntry, Member};
 use crate::disk;
-use crate::namespace::{Namespace, fill, free};
+use crate::namespace::{Namespace, Space, fill, free};
 use crate::process::Signal;
 use crate::slots::verdict::Failures;
 use crate::wait;
@@ -35,13 +35,15 @@ const BURSTS_MAX: usize = 4;
 /// Space of the agent, and of each master beside what it has, in kilobytes.
 const DISK_KILOBYTES: u64 = 8 << 10;
 
-/// File that fills a disk.
+/// Directory of what fills a disk.
 const BALLAST: &str = "ballast";
 
 /// The small disks.
+#[derive(Default)]
 struct Disks {
     /// By process: its namespace, and its work directory as called inside.
     of: Vec<(Member, Namespace, PathBuf)>,
+    /// Place of the agent in the cluster's list.
     agent: usize,
 }
 
@@ -56,21 +58,30 @@ pub async fn run(options: Options) -> anyhow::Result<Report> {
         let nothing = async |_: &mut Ground, (): &mut (), _| Ok(Round::default());
         return Ok(ground.drill(0, (), nothing, async |_, ()| Ok(())).await);
     }
-    let disks = Disks::make(&mut ground).await?;
+    let mut disks = Disks::default();
+    if let Err(error) = disks.make(&mut ground).await {
+        disks.unmake(&mut ground).await?;
+        return Err(error);
+    }
     ground.add_slots(disks.agent, SLOTS);
-    Ok(ground.drill(options.rounds, disks, run_full, Disks::unmake).await)
+    let end = async |ground: &mut Ground, disks: &mut Disks| {
+        disks.give_up_agent(ground).await?;
+        disks.unmake(ground).await
+    };
+    Ok(ground.drill(options.rounds, disks, run_full, end).await)
 }
 
 async fn run_full(ground: &mut Ground, disks: &mut Disks, round: usize) -> anyhow::Result<Round> {
     let leader = ground.leader().await?;
     let masters = ground.cluster.layout().masters.len();
-    let (member, role) = match round % 3 {
-        1 => (Member::Agent(disks.agent), "agent"),
-        2 if masters > 1 => (Member::Master((leader + 1) % masters), "follower"),
-        _ => (Member::Master(leader), "leader"),
+    let (member, role, space) = match round % 4 {
+        1 => (Member::Agent(disks.agent), "agent", Space::Bytes),
+        2 if masters > 1 => (Member::Master((leader + 1) % masters), "follower", Space::Bytes),
+        3 => (Member::Agent(disks.agent), "agent without entries", Space::Entries),
+        _ => (Member::Master(leader), "leader", Space::Bytes),
     };
     let ballast = disks.path(member)?.join(BALLAST);
-    fill(&ballast)?;
+    fill(&ballast, space)?;
     let mut round = Round { round, on: ground.cluster.name(member), ..Round::default() };
     let mut bursts = 0;
     while bursts < BURSTS_MAX && ground.cluster.is_alive(member) {
@@ -117,8 +128,7 @@ async fn wait_for_end(ground: &Ground, agent: usize, member: Member) -> anyhow::
 }
 
 impl Disks {
-    async fn make(ground: &mut Ground) -> anyhow::Result<Self> {
-        let mut of = Vec::new();
+    async fn make(&mut self, ground: &mut Ground) -> anyhow::Result<()> {
         for place in 0..ground.cluster.layout().masters.len() {
             let member = Member::Master(place);
             let dir = PathBuf::from(&ground.cluster.layout().masters[place].work_dir);
@@ -128,17 +138,18 @@ impl Disks {
             let namespace = Namespace::with_small_disk(&dir, kilobytes)?;
             disk::copy(&dir, &namespace.path(&dir))?;
             ground.wrappers.insert(member, namespace.wrapper());
+            self.of.push((member, namespace, dir));
             ground.start(member)?;
-            of.push((member, namespace, dir));
             // One after the other: the cluster never loses its majority.
             ground.all_masters_agree().await?;
         }
-        let agent = add_agent(ground)?;
-        let member = Member::Agent(agent);
-        let dir = PathBuf::from(&ground.cluster.layout().agents[agent].work_dir);
+        self.agent = add_agent(ground)?;
+        let member = Member::Agent(self.agent);
+        let (agent, dir) = (self.agent, ground.work_dir(self.agent));
         let namespace = Namespace::with_small_disk(&dir, DISK_KILOBYTES)?;
         ground.wrappers.insert(member, namespace.wrapper());
         ground.roots.insert(agent, namespace.path(&dir));
+        self.of.push((member, namespace, dir));
         ground.start(member)?;
         let known = ground
             .until_known(agent, "the agent is registered", DEADLINE, |known| {
@@ -146,8 +157,7 @@ impl Disks {
             })
             .await?;
         ground.add_agent_id(known["id"].as_str().context("an agent without id")?);
-        of.push((member, namespace, dir));
-        Ok(Self { of, agent })
+        Ok(())
     }
 
     /// The work directory of a process, as called outside.
@@ -157,21 +167,29 @@ impl Disks {
         Ok(namespace.path(dir))
     }
 
-    /// Puts the masters' directories back, and takes the agent away.
-    async fn unmake(ground: &mut Ground, disks: &mut Self) -> anyhow::Result<()> {
+    /// Lets the masters forget the agent.
+    async fn give_up_agent(&self, ground: &Ground) -> anyhow::Result<()> {
         let gone = json!({"type": "MARK_AGENT_GONE", "mark_agent_gone":
-            {"agent_id": {"value": ground.workload.agents[disks.agent]}}});
+            {"agent_id": {"value": ground.workload.agents[self.agent]}}});
         let mut target = ground.leader_address().await?;
         let answer = ground.workload.attempt(&mut target, &gone).await?;
         tracing::debug!(?answer, "the agent of the drill goes");
-        for (member, namespace, dir) in disks.of.drain(..) {
+        Ok(())
+    }
+
+    /// Puts the masters' directories back, and takes the agent away.
+    async fn unmake(&mut self, ground: &mut Ground) -> anyhow::Result<()> {
+        for (member, namespace, dir) in self.of.drain(..) {
             ground.cluster.signal(member, Signal::KILL)?;
             ground.cluster.ended(&[member], DEADLINE).await?;
             ground.wrappers.remove(&member);
             match member {
                 Member::Master(_) => {
+                    // In this order: without its directory, the small disk is gone.
+                    let back = dir.with_extension("back");
+                    disk::copy(&namespace.path(&dir), &back)?;
                     disk::remove(&dir)?;
-                    disk::copy(&namespace.path(&dir), &dir)?;
+                    fs::rename(&back, &dir)?;
                     ground.start(member)?;
                     ground.all_masters_agree().await?;
                 }

@@ -70,7 +70,7 @@ impl Ground {
     /// Finds the cluster and its agents, all of which must run.
     pub(super) async fn prepare(options: &Options) -> anyhow::Result<Self> {
         let seed = options.seed.unwrap_or_else(|| rand::rng().random());
-        let cluster = Cluster::open(&options.dir)?;
+        let cluster = Cluster::open(&std::path::absolute(&options.dir)?)?;
         if let Some(dead) = cluster.members().find(|member| !cluster.is_alive(*member)) {
             bail!("{} does not run; start it with: holdfast dev", cluster.name(dead));
         }

@@ -3,6 +3,7 @@
 //! either remedy: the right checkpoint, or an operator's choices. Next: `masters_wiped.rs`.
 
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -30,7 +31,7 @@ const STEPS_MAX: usize = 3;
 pub async fn run(options: Options) -> anyhow::Result<Report> {
     let mut ground = Ground::prepare(&options).await?;
     ground.add_slots_everywhere(SLOTS);
-    Ok(ground.drill(options.rounds, (), set_back, async |_, ()| Ok(())).await)
+    Ok(ground.drill(options.rounds, (), set_back, remove_orphans).await)
 }
 
 /// How an agent comes back.
@@ -73,15 +74,12 @@ async fn set_back(ground: &mut Ground, (): &mut (), round: usize) -> anyhow::Res
 
     let begin = Instant::now();
     match remedy {
-        Remedy::Newest => {
-            ground.cluster.signal(member, Signal::KILL)?;
-            ground.cluster.ended(&[member], DEADLINE).await?;
-            disk::remove(&meta)?;
-            fs::rename(&new, &meta)?;
-            ground.cluster.start(member)?;
-        }
+        Remedy::Newest => put_back(ground, member, &new, &meta).await?,
         Remedy::Accept => {
-            accept(ground, agent).await?;
+            if let Err(error) = accept(ground, agent).await {
+                put_back(ground, member, &new, &meta).await?;
+                return Err(error);
+            }
             disk::remove(&new)?;
             give_up(ground, agent, &held);
         }
@@ -100,8 +98,22 @@ async fn set_back(ground: &mut Ground, (): &mut (), round: usize) -> anyhow::Res
     })
 }
 
+/// Starts the agent on the checkpoint `new`, in place of the one at `meta`.
+async fn put_back(
+    ground: &mut Ground,
+    member: Member,
+    new: &Path,
+    meta: &Path,
+) -> anyhow::Result<()> {
+    ground.cluster.signal(member, Signal::KILL)?;
+    ground.cluster.ended(&[member], DEADLINE).await?;
+    disk::remove(meta)?;
+    fs::rename(new, meta)?;
+    ground.cluster.start(member)
+}
+
 /// Copies while the process stands still: what it has written so far, as after a power cut.
-pub(super) fn copy_of_live(
+fn copy_of_live(
     ground: &Ground,
     member: Member,
     copy: impl FnOnce() -> std::io::Result<()>,
@@ -149,6 +161,17 @@ fn give_up(ground: &mut Ground, agent: usize, held: &[Holding]) {
         }
         slot.holding = old.clone();
     }
+}
+
+/// What an operator does in the end about data without a record.
+async fn remove_orphans(ground: &mut Ground, (): &mut ()) -> anyhow::Result<()> {
+    for agent in 0..ground.workload.agents.len() {
+        let folder = disk::folder(&ground.work_dir(agent));
+        for id in &ground.orphans {
+            disk::remove(&folder.join(id))?;
+        }
+    }
+    Ok(())
 }
 
 fn is_volume(holding: &Holding, wanted: &str) -> bool {

@@ -15,6 +15,9 @@ pub const FINISHED: &str = "OPERATION_FINISHED";
 /// State of an operation that was not.
 pub const FAILED: &str = "OPERATION_FAILED";
 
+/// Answer to an operation on what is not there.
+const CONFLICT: u16 = 409;
+
 /// State of operations by their ids, as often as each is listed.
 pub type Statuses = BTreeMap<String, Vec<String>>;
 
@@ -79,6 +82,8 @@ pub fn resolve(
             (Some(Outcome::Accepted), None) => {
                 resolved.violations.push(format!("{name} was accepted without an id"));
             }
+            // What it built on has failed.
+            (Some(Outcome::Refused { status: CONFLICT, .. }), _) if held != asked.before => {}
             (Some(Outcome::Refused { status, text }), _) => {
                 resolved.violations.push(format!("{name} was refused: {status} {text}"));
             }
