@@ -8,6 +8,7 @@
 //! when something is late.
 
 mod desk;
+pub(crate) mod emulated;
 mod handle;
 mod notes;
 mod view;

@@ -41,6 +41,7 @@ use resources::conversion::Incompatible;
 
 pub use crate::config::{Config, ConfigError, Flags};
 pub use crate::disks::Conflict;
+pub use crate::driver::emulated::{Told, emulate};
 use crate::driver::{Driver, Handle, State};
 pub use crate::reconfiguration::Difference;
 use crate::runner::Program;

@@ -132,7 +132,8 @@ fn site(
     }
 }
 
-fn settings(config: &Config) -> Settings {
+/// What executors may take, and what makes the names of this run unique.
+pub(crate) fn settings(config: &Config) -> Settings {
     Settings {
         nonce: rand::rng().random(),
         registration_timeout: config.executors.registration_timeout,

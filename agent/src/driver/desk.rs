@@ -151,21 +151,7 @@ impl Desk {
 
     /// Reads what the core decides by in messages whose form it does not know.
     fn describe(&mut self, message: &MasterMessage) {
-        let events: Vec<TaskEvent> = match message {
-            MasterMessage::Orders(orders) => {
-                let launches = orders.iter().filter_map(|order| match &order.operation {
-                    Operation::Launch(launch) => {
-                        Some(TaskEvent::LaunchDescribed(order.seq, plan::facts(launch)))
-                    }
-                    _ => None,
-                });
-                launches.collect()
-            }
-            MasterMessage::Instruct(Instruction::UpdateFramework { framework_id, info }) => {
-                vec![TaskEvent::FrameworkDescribed(framework_id.clone(), plan::traits(info))]
-            }
-            _ => Vec::new(),
-        };
+        let events = described(message);
         if !events.is_empty() {
             self.carry_out(Event::Tasks(events));
         }
@@ -320,6 +306,25 @@ impl Desk {
     fn executor(&self, name: &ExecutorName, row: &ExecutorRow) -> ExecutorView {
         let directory = self.runner.sandbox(name, row);
         ExecutorView { name: name.clone(), row: row.clone(), directory }
+    }
+}
+
+/// What the core decides by in messages whose form it does not know.
+pub(super) fn described(message: &MasterMessage) -> Vec<TaskEvent> {
+    match message {
+        MasterMessage::Orders(orders) => {
+            let launches = orders.iter().filter_map(|order| match &order.operation {
+                Operation::Launch(launch) => {
+                    Some(TaskEvent::LaunchDescribed(order.seq, plan::facts(launch)))
+                }
+                _ => None,
+            });
+            launches.collect()
+        }
+        MasterMessage::Instruct(Instruction::UpdateFramework { framework_id, info }) => {
+            vec![TaskEvent::FrameworkDescribed(framework_id.clone(), plan::traits(info))]
+        }
+        _ => Vec::new(),
     }
 }
 
