@@ -81,10 +81,10 @@ async fn set_back(ground: &mut Ground, (): &mut (), round: usize) -> anyhow::Res
                 return Err(error);
             }
             disk::remove(&new)?;
-            give_up(ground, agent, &held);
+            give_up(ground, agent, &held)?;
         }
     }
-    let settled = ground.settle(Failures::Forbidden).await?;
+    let settled = in_order(ground, agent).await?;
     Ok(Round {
         round,
         on: ground.cluster.name(member),
@@ -96,6 +96,13 @@ async fn set_back(ground: &mut Ground, (): &mut (), round: usize) -> anyhow::Res
         violations: [before.violations, since.violations, violations, settled.violations].concat(),
         ..settled
     })
+}
+
+/// Waits until the agent is trusted again, and does what is planned then.
+async fn in_order(ground: &mut Ground, agent: usize) -> anyhow::Result<Round> {
+    let is_trusted = |known: &Value| known["connected"] == true && known["status"] == "REGISTERED";
+    ground.until_known(agent, "the agent is trusted again", DEADLINE, is_trusted).await?;
+    ground.do_all(Failures::Forbidden).await
 }
 
 /// Starts the agent on the checkpoint `new`, in place of the one at `meta`.
@@ -142,25 +149,37 @@ async fn refuses(ground: &Ground, agent: usize) -> anyhow::Result<Option<String>
     })
 }
 
-/// The operator's word: what the agent holds counts, what it does not is forgotten.
+/// The operator's word: what the agent holds counts, what it does not is forgotten. The call
+/// names what was seen, so that nothing else is accepted.
 async fn accept(ground: &Ground, agent: usize) -> anyhow::Result<()> {
+    let known = ground
+        .until_known(agent, "the agent tells what it holds", DEADLINE, |known| {
+            known["discrepancy"]["digest"].is_string()
+        })
+        .await?;
     let path = format!("/api/v1/agents/{}/reconcile", ground.workload.agents[agent]);
     let address = ground.leader_address().await?;
-    match ground.workload.client.send(&address, &path, &json!({"accept": true})).await {
+    let body = json!({"accept": true, "digest": known["discrepancy"]["digest"]});
+    match ground.workload.client.send(&address, &path, &body).await {
         Outcome::Accepted => Ok(()),
         other => bail!("{path}: {other:?}"),
     }
 }
 
 /// The slots of the agent hold again what they held at the time of the copy. Volumes made since
-/// are data without a record; those destroyed since are records without data, and go.
-fn give_up(ground: &mut Ground, agent: usize, held: &[Holding]) {
+/// are data without a record; those destroyed since are records without data, and are to go.
+fn give_up(ground: &mut Ground, agent: usize, held: &[Holding]) -> anyhow::Result<()> {
+    let found = disk::volumes(&ground.work_dir(agent), &ground.run)?;
     for (slot, old) in ground.slots.iter_mut().zip(held).filter(|(slot, _)| slot.agent == agent) {
         if let Some(id) = slot.volume().filter(|id| !is_volume(old, id)) {
             ground.orphans.insert(id.to_owned());
         }
         slot.holding = old.clone();
+        if slot.volume().is_some_and(|id| !found.contains_key(id)) {
+            slot.plan_destroy();
+        }
     }
+    Ok(())
 }
 
 /// What an operator does in the end about data without a record.
