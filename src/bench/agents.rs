@@ -137,10 +137,6 @@ impl Bench {
         let killed_at = Instant::now();
         let text = |error| format!("{error:#}");
         self.cluster.signal(Member::Master(leader), Signal::KILL).map_err(text)?;
-        self.cluster.ended(&[Member::Master(leader)], DEADLINE).await.map_err(text)?;
-        let next = self.leader().await?;
-        let served = killed_at.elapsed();
-        let address = self.cluster.masters()[next].clone();
         let (calls, times) = {
             let storm = swarm.registered(&before, killed_at);
             tokio::pin!(storm);
@@ -152,7 +148,11 @@ impl Bench {
                 }
             }
         };
-        say(&format!("new leader: master {} serves after {served:.0?}", next + 1))?;
+        self.cluster.ended(&[Member::Master(leader)], DEADLINE).await.map_err(text)?;
+        let next = self.leader().await?;
+        let address = self.cluster.masters()[next].clone();
+        let first = calls.first().copied().unwrap_or_default();
+        say(&format!("new leader: master {}, first RESERVE answered after {first:.0?}", next + 1))?;
         say(&format!("{} agents registered again: {}", self.count, spread(&times)))?;
         let mut sorted: Vec<Duration> = calls.clone();
         sorted.sort_unstable();
