@@ -1,5 +1,5 @@
 //! The one shipped binary: argv → subcommand, errors → exit code. No logic. A process
-//! (`master`, `agent`, `dev`, `drill`) takes its flags by [`flags`]; everything else is an
+//! (`master`, `agent`, `dev`, `drill`, `bench`) takes its flags by [`flags`]; everything else is an
 //! operator command and goes to [`cli`]. Next: `flags.rs`, `dev.rs`, `cli/mod.rs`.
 
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::exit::Failure;
 use crate::flags::Origins;
 
+mod bench;
 mod cli;
 mod dev;
 mod drill;
@@ -39,6 +40,11 @@ fn run() -> Result<(), Failure> {
         Some("dev") => {
             telemetry::start("warn")?;
             runtime(Builder::new_current_thread().enable_all())?.block_on(dev::run(rest))
+        }
+        Some("bench") => {
+            // Each agent warns that it has lost its leader, and there are many.
+            telemetry::start("error")?;
+            runtime(&mut Builder::new_multi_thread())?.block_on(bench::run(rest))
         }
         Some("drill") => {
             telemetry::start("info")?;

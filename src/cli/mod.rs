@@ -88,6 +88,9 @@ enum Command {
     /// Break a local cluster on purpose and check it (see: holdfast drill --help)
     #[command(disable_help_flag = true)]
     Drill,
+    /// Measure a local cluster (see: holdfast bench --help)
+    #[command(disable_help_flag = true)]
+    Bench,
     /// Show masters, their agreement, and a summary of the agents
     Status,
     /// Reserve resources of an agent for a role
@@ -173,9 +176,10 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
     let mut client = Client::new(cli.target.master.clone(), credential)?;
     let principal = cli.target.principal.as_deref();
     match cli.command {
-        Command::Master | Command::Dev | Command::Drill => Err(Failure::Usage(
-            "master, dev and drill take flags of their own: put the word first".to_owned(),
-        )),
+        Command::Master | Command::Dev | Command::Drill | Command::Bench => {
+            let text = "master, dev, drill and bench take flags of their own: put the word first";
+            Err(Failure::Usage(text.to_owned()))
+        }
         Command::Agent { command } => agent::run(&mut client, output, command).await,
         Command::Status => status::run(&mut client, output).await,
         Command::Reservation { command } => {

@@ -177,7 +177,7 @@ async fn waits(ground: &Ground) -> anyhow::Result<Vec<String>> {
             violations.push(format!("{} ended, though its masters may come back", agent.name));
         }
         let known = ground.known_as(place, &address).await;
-        if known.as_ref().is_ok_and(|known| is_trusted(known)) {
+        if known.as_ref().is_ok_and(is_trusted) {
             let held = observe::agent(client, &agent.http, &ground.run).await?;
             let here = observe::master(client, &ground.cluster, &address, &ground.run).await?;
             if held != here[place] {

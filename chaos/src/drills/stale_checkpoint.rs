@@ -46,7 +46,8 @@ enum Remedy {
 async fn set_back(ground: &mut Ground, (): &mut (), round: usize) -> anyhow::Result<Round> {
     let agent = ground.agent_of(round);
     let member = Member::Agent(agent);
-    let remedy = if round % 2 == 1 { Remedy::Newest } else { Remedy::Accept };
+    // In pairs, so that each of two agents meets both.
+    let remedy = if round.div_ceil(2) % 2 == 1 { Remedy::Newest } else { Remedy::Accept };
     ground.plan(agent, STEPS_MAX);
     let before = ground.do_all(Failures::Forbidden).await?;
 
@@ -81,7 +82,10 @@ async fn set_back(ground: &mut Ground, (): &mut (), round: usize) -> anyhow::Res
                 return Err(error);
             }
             disk::remove(&new)?;
-            give_up(ground, agent, &held);
+            let is_trusted =
+                |known: &Value| known["connected"] == true && known["status"] == "REGISTERED";
+            ground.until_known(agent, "the agent is trusted again", DEADLINE, is_trusted).await?;
+            give_up(ground, agent, &held).await?;
         }
     }
     let settled = ground.settle(Failures::Forbidden).await?;
@@ -142,25 +146,49 @@ async fn refuses(ground: &Ground, agent: usize) -> anyhow::Result<Option<String>
     })
 }
 
-/// The operator's word: what the agent holds counts, what it does not is forgotten.
+/// The operator's word: what the agent holds counts, what it does not is forgotten. The call
+/// names what was seen, so that nothing else is accepted.
 async fn accept(ground: &Ground, agent: usize) -> anyhow::Result<()> {
+    let known = ground
+        .until_known(agent, "the agent tells what it holds", DEADLINE, |known| {
+            known["discrepancy"]["digest"].is_string()
+        })
+        .await?;
     let path = format!("/api/v1/agents/{}/reconcile", ground.workload.agents[agent]);
     let address = ground.leader_address().await?;
-    match ground.workload.client.send(&address, &path, &json!({"accept": true})).await {
+    let body = json!({"accept": true, "digest": known["discrepancy"]["digest"]});
+    match ground.workload.client.send(&address, &path, &body).await {
         Outcome::Accepted => Ok(()),
         other => bail!("{path}: {other:?}"),
     }
 }
 
 /// The slots of the agent hold again what they held at the time of the copy. Volumes made since
-/// are data without a record; those destroyed since are records without data, and go.
-fn give_up(ground: &mut Ground, agent: usize, held: &[Holding]) {
-    for (slot, old) in ground.slots.iter_mut().zip(held).filter(|(slot, _)| slot.agent == agent) {
-        if let Some(id) = slot.volume().filter(|id| !is_volume(old, id)) {
+/// are data without a record; those destroyed since are records without data, which an operator
+/// gives up.
+async fn give_up(ground: &mut Ground, agent: usize, held: &[Holding]) -> anyhow::Result<()> {
+    let found = disk::volumes(&ground.work_dir(agent), &ground.run)?;
+    let address = ground.leader_address().await?;
+    for (place, old) in held.iter().enumerate() {
+        if ground.slots[place].agent != agent {
+            continue;
+        }
+        if let Some(id) = ground.slots[place].volume().filter(|id| !is_volume(old, id)) {
             ground.orphans.insert(id.to_owned());
         }
-        slot.holding = old.clone();
+        ground.slots[place].holding = old.clone();
+        let mut empty = ground.slots[place].clone();
+        if empty.volume().is_none_or(|id| found.contains_key(id)) {
+            continue;
+        }
+        empty.plan_destroy();
+        let call = ground.call(&empty, &empty.asked[0]);
+        match ground.workload.client.call_with(&address, "?force=true", &call).await {
+            Outcome::Accepted => ground.slots[place].holding = Holding::Pool,
+            other => bail!("DESTROY of a volume without data: {other:?}"),
+        }
     }
+    Ok(())
 }
 
 /// What an operator does in the end about data without a record.
