@@ -3,11 +3,13 @@
 //!
 //! Next: `convert/resource.rs`, `convert/operation.rs`, `convert/attribute.rs`,
 //! `convert/status.rs`, `convert/framework.rs`, `convert/task.rs`, `convert/offer.rs`,
-//! `convert/scheduler.rs`, `convert/quota.rs`, `convert/agent.rs`.
+//! `convert/scheduler.rs`, `convert/quota.rs`,
+//! `convert/maintenance.rs`, `convert/agent.rs`.
 
 pub mod agent;
 pub mod attribute;
 pub mod framework;
+pub mod maintenance;
 pub mod offer;
 pub mod operation;
 pub mod quota;

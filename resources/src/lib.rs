@@ -8,8 +8,8 @@
 //! quotes in messages: [`brief`]), [`collection`] (key: `identity.rs`, `encode.rs`; tree:
 //! `trie.rs`; hash: `digest.rs`), [`persistent`] (the tree of all else), [`conversion`],
 //! [`earlier`], [`conflict`], [`stable`] (names of reservations and volumes), [`parse`],
-//! [`quantity`], [`quota`], [`weight`], [`compatibility`], [`volume_path`], [`message`] (what master and agent
-//! tell each other).
+//! [`quantity`], [`quota`], [`weight`], [`compatibility`], [`volume_path`], [`machine`],
+//! [`message`] (what master and agent tell each other).
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -36,6 +36,7 @@ pub mod id;
 mod identity;
 pub mod kill_policy;
 mod lenient;
+pub mod machine;
 pub mod message;
 pub mod opaque;
 pub mod operation;

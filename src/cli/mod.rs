@@ -19,6 +19,7 @@ mod auth;
 mod call;
 mod client;
 mod framework;
+mod maintenance;
 mod mutation;
 mod operation;
 mod output;
@@ -145,6 +146,11 @@ enum Command {
         #[command(subcommand)]
         command: weight::Command,
     },
+    /// Maintenance of machines: when they are out of service, and that they go down and up
+    Maintenance {
+        #[command(subcommand)]
+        command: maintenance::Command,
+    },
     /// What the caller may do
     Auth {
         #[command(subcommand)]
@@ -195,6 +201,7 @@ pub(crate) async fn run(argv: &[String]) -> Result<(), Failure> {
         Command::Snapshot { command } => snapshot::run(&mut client, output, command).await,
         Command::Quota { command } => quota::run(&mut client, output, command).await,
         Command::Weight { command } => weight::run(&mut client, output, command).await,
+        Command::Maintenance { command } => maintenance::run(&mut client, output, command).await,
         Command::Auth { command } => auth::run(&mut client, output, principal, command).await,
     }
 }

@@ -1,8 +1,9 @@
-//! Quota and weights over the whole product: by command line, and through the loss of every
-//! process (F02).
+//! Quota, weights and maintenance over the whole product: by command line, and through the loss
+//! of every process (F02).
 
 use chaos::cluster::Member;
 use chaos::process::Signal;
+use chaos::wait;
 use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Dev, assert_success, errors, holdfast};
@@ -73,4 +74,38 @@ async fn f02_rules_outlive_every_process() {
     assert_success(&dev.resume());
     assert_eq!(dev.slave(0).await["reserved_resources"]["ads"]["disk"], 100.0);
     assert_eq!(dev.read("/roles").await, before[0]);
+}
+
+/// A machine goes down by command, and its agent comes back when it is up.
+#[tokio::test]
+async fn maintenance_by_command_line() {
+    let dev = Dev::start_with(1, 1, &["--agent-resources", "cpus:4;mem:1024;disk(ads):100"]);
+    let run = |line: &str| by_command(&dev, line);
+    let host = dev.slave(0).await["hostname"].as_str().unwrap().to_owned();
+    let file = dev.dir().join("schedule.json");
+    let schedule = json!({"windows": [{"machine_ids": [{"hostname": host}],
+        "unavailability": {"start": {"nanoseconds": 5_000_000_000_i64}}}]});
+    std::fs::write(&file, schedule.to_string()).unwrap();
+    assert_eq!(run(&format!("maintenance start {host} --yes")), Err(1));
+    assert_eq!(run(&format!("maintenance set -f {}", file.display())).unwrap().trim(), "committed");
+    let listed = run("maintenance schedule").unwrap();
+    assert!(listed.contains(&host) && listed.contains("5s"), "{listed}");
+    assert!(run("maintenance status").unwrap().contains("draining"));
+    assert_eq!(run(&format!("maintenance start {host}")), Err(2), "it does not ask a pipe");
+    assert_eq!(run(&format!("maintenance start {host} --yes")).unwrap().trim(), "committed");
+    assert!(run("maintenance status").unwrap().contains("down"));
+    wait::until("the agent is away", DEADLINE, async || match dev.slave(0).await["active"] {
+        Value::Bool(false) => Ok(()),
+        ref other => Err(other.to_string()),
+    })
+    .await
+    .unwrap();
+    assert_eq!(run(&format!("maintenance stop {host}")).unwrap().trim(), "committed");
+    wait::until("the agent is back", DEADLINE, async || match dev.slave(0).await["active"] {
+        Value::Bool(true) => Ok(()),
+        ref other => Err(other.to_string()),
+    })
+    .await
+    .unwrap();
+    assert_eq!(dev.slave(0).await["reserved_resources"]["ads"]["disk"], 100.0);
 }

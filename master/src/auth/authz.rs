@@ -23,6 +23,7 @@ use thiserror::Error;
 
 use super::acls::Acls;
 use super::action::Action;
+use crate::state::maintenance::MaintenanceUpdate;
 
 /// Answers what a principal may do. Without lists everybody may do everything.
 #[derive(Debug, Clone, Default)]
@@ -189,6 +190,23 @@ impl Authorizer {
         self.all(principal, roles.into_iter().map(update))
     }
 
+    /// Whether the principal may schedule machines, take them down, or bring them up.
+    ///
+    /// # Errors
+    /// When that is missing.
+    pub fn maintenance(
+        &self,
+        principal: Option<&Principal>,
+        update: &MaintenanceUpdate,
+    ) -> Result<(), Forbidden> {
+        let (action, about) = match update {
+            MaintenanceUpdate::Schedule(_) => (Action::UpdateMaintenanceSchedule, "of machines"),
+            MaintenanceUpdate::Start(_) => (Action::StartMaintenance, "of machines"),
+            MaintenanceUpdate::Stop(_) => (Action::StopMaintenance, "of machines"),
+        };
+        self.all(principal, [Permission { action, object: None, about: about.to_owned() }])
+    }
+
     /// Whether the principal may run a task as this user.
     ///
     /// # Errors
@@ -308,6 +326,9 @@ fn verb(action: Action) -> &'static str {
         Action::RunTask => "run tasks",
         Action::UpdateQuota => "update quota",
         Action::UpdateWeight => "update the weight",
+        Action::UpdateMaintenanceSchedule => "schedule the maintenance",
+        Action::StartMaintenance => "start the maintenance",
+        Action::StopMaintenance => "stop the maintenance",
         Action::TeardownFramework
         | Action::GetQuota
         | Action::ViewRole
@@ -320,9 +341,6 @@ fn verb(action: Action) -> &'static str {
         | Action::AccessMesosLog
         | Action::SetLogLevel
         | Action::GetMaintenanceSchedule
-        | Action::UpdateMaintenanceSchedule
-        | Action::StartMaintenance
-        | Action::StopMaintenance
         | Action::GetMaintenanceStatus
         | Action::MarkAgentGone
         | Action::DrainAgent

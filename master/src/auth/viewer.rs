@@ -38,6 +38,18 @@ impl<'a> Viewer<'a> {
         self.may(Action::GetQuota, Some(role))
     }
 
+    /// Whether the maintenance schedule may be seen.
+    #[must_use]
+    pub fn sees_schedule(&self) -> bool {
+        self.may(Action::GetMaintenanceSchedule, None)
+    }
+
+    /// Whether it may be seen which machines drain and are down.
+    #[must_use]
+    pub fn sees_maintenance(&self) -> bool {
+        self.may(Action::GetMaintenanceStatus, None)
+    }
+
     /// Whether a resource may be seen: every role of its reservations, and the one it is
     /// allocated to.
     #[must_use]

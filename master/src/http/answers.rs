@@ -10,8 +10,8 @@ mod tasks;
 use proto::convert;
 use proto::mesos::v1::master::Response;
 use proto::mesos::v1::master::response::{
-    GetFlags, GetHealth, GetMaster, GetMetrics, GetQuota, GetRoles, GetState, GetVersion,
-    GetWeights, Type,
+    GetFlags, GetHealth, GetMaintenanceSchedule, GetMaintenanceStatus, GetMaster, GetMetrics,
+    GetQuota, GetRoles, GetState, GetVersion, GetWeights, Type,
 };
 use proto::mesos::v1::{
     self, Address, Flag, MasterInfo, Metric, TimeInfo, VersionInfo, master_info,
@@ -28,6 +28,7 @@ use super::shapes;
 use super::usage::Usage;
 use crate::config::Config;
 use crate::leader::View;
+use crate::leader::scheduler::InverseAnswer;
 use crate::metrics::Sample;
 
 fn of(kind: Type) -> Response {
@@ -140,6 +141,22 @@ pub(crate) fn roles(roles: &Roles<'_>) -> Response {
 pub(crate) fn quota(picture: &Picture<'_>) -> Response {
     let get_quota = GetQuota { status: super::quota::status(picture) };
     Response { get_quota: Some(get_quota), ..of(Type::GetQuota) }
+}
+
+pub(crate) fn maintenance_schedule(picture: &Picture<'_>) -> Response {
+    let schedule = super::maintenance::schedule(picture);
+    Response {
+        get_maintenance_schedule: Some(GetMaintenanceSchedule { schedule }),
+        ..of(Type::GetMaintenanceSchedule)
+    }
+}
+
+pub(crate) fn maintenance_status(picture: &Picture<'_>, answers: &[InverseAnswer]) -> Response {
+    let status = super::maintenance::status(picture, answers);
+    Response {
+        get_maintenance_status: Some(GetMaintenanceStatus { status }),
+        ..of(Type::GetMaintenanceStatus)
+    }
 }
 
 pub(crate) fn weights(picture: &Picture<'_>) -> Response {

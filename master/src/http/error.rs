@@ -22,6 +22,7 @@ use crate::leader::ProposeFailure;
 
 pub(crate) use refused::Refused;
 pub(crate) use report::Report;
+pub(super) use text::sentence;
 
 /// Names the operation that an answer is about.
 pub(crate) const OPERATION_ID: HeaderName = HeaderName::from_static("holdfast-operation-id");

@@ -3,9 +3,9 @@
 //! `route.rs`, `form.rs`, `negotiate.rs`, `incoming.rs`, `error.rs`, `redirect.rs`, this file,
 //! `options.rs`, `permit.rs`, `execute.rs`, `dry_run.rs`, `offers.rs`, `usage.rs`, `picture.rs`
 //! (what a read shows), `operator.rs` with `answers.rs`, `legacy.rs`, `teardown.rs`,
-//! `administer.rs`, `rules.rs`, `quota.rs`, `weights.rs`, `transaction.rs`, `scheduler/mod.rs`,
-//! `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`, `extension.rs`, `inventory.rs`,
-//! `servers.rs` (the masters), `snapshot.rs`, `server.rs` (sockets).
+//! `administer.rs`, `rules.rs`, `quota.rs`, `weights.rs`, `maintenance.rs`, `transaction.rs`,
+//! `scheduler/mod.rs`, `read.rs` with `shapes.rs`, `roles.rs` and `about.rs`, `extension.rs`,
+//! `inventory.rs`, `servers.rs` (the masters), `snapshot.rs`, `server.rs` (sockets).
 
 mod about;
 mod administer;
@@ -19,6 +19,7 @@ mod form;
 mod incoming;
 mod inventory;
 mod legacy;
+mod maintenance;
 mod negotiate;
 mod offers;
 mod operator;
@@ -53,7 +54,7 @@ use http::header::AUTHORIZATION;
 use proto::holdfast::agent::agent_service_server::AgentServiceServer;
 use tonic::server::NamedService as _;
 
-use crate::auth::{Realm, Viewer};
+use crate::auth::Viewer;
 use crate::config::Config;
 use crate::grpc::Agents;
 use crate::leader::{Consistency, Handle, ReadFailure, View};
@@ -197,7 +198,9 @@ async fn anywhere(app: &App, route: &Route, incoming: &Incoming) -> Result<Respo
         | Route::Volumes
         | Route::Quota
         | Route::Weights
-        | Route::Later(_) => unreachable!("reach() sends these to the leader"),
+        | Route::MaintenanceSchedule
+        | Route::MaintenanceStatus
+        | Route::Machine(_) => unreachable!("reach() sends these to the leader"),
     }
 }
 
@@ -235,23 +238,20 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             check_method(route, incoming)?;
             servers::change(app, incoming, *call).await
         }
-        Route::Quota | Route::Weights if !is_read(incoming) => {
+        Route::Machine(way) => {
             execute::admit(app, incoming).await?;
             check_method(route, incoming)?;
-            match route {
-                Route::Quota => quota::write(app, incoming).await,
-                _ => weights::write(app, incoming).await,
-            }
+            maintenance::write_machines(app, incoming, *way).await
         }
         Route::Reconcile(id) => {
             execute::admit(app, incoming).await?;
             check_method(route, incoming)?;
             reconcile::call(app, incoming, id).await
         }
-        Route::Later(realm) => {
-            admit_read(app, incoming, Consistency::Linearizable)?;
+        Route::Quota | Route::Weights | Route::MaintenanceSchedule if !is_read(incoming) => {
+            execute::admit(app, incoming).await?;
             check_method(route, incoming)?;
-            Err(later(*realm, incoming))
+            write_rule(app, route, incoming).await
         }
         Route::Slaves
         | Route::State
@@ -267,7 +267,9 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
         | Route::Reservations
         | Route::Volumes
         | Route::Quota
-        | Route::Weights => {
+        | Route::Weights
+        | Route::MaintenanceSchedule
+        | Route::MaintenanceStatus => {
             let consistency = consistency(incoming)?;
             admit_read(app, incoming, consistency)?;
             check_method(route, incoming)?;
@@ -277,6 +279,10 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
                 false => Offers::default(),
             };
             let picture = Picture { view: &view, offers: &offers, viewer: app.viewer(incoming) };
+            if *route == Route::MaintenanceStatus {
+                let answers = app.handle.inverse_answers().await;
+                return Ok(maintenance::read_status(&picture, &answers));
+            }
             of_state(app, route, &picture, incoming)
         }
         Route::Health
@@ -287,6 +293,18 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
         | Route::MetricsSnapshot
         | Route::Redirect
         | Route::Server => unreachable!("reach() answers these anywhere"),
+    }
+}
+
+async fn write_rule(
+    app: &App,
+    route: &Route,
+    incoming: &mut Incoming,
+) -> Result<Response, Failure> {
+    match route {
+        Route::Quota => quota::write(app, incoming).await,
+        Route::Weights => weights::write(app, incoming).await,
+        _ => maintenance::write_schedule(app, incoming).await,
     }
 }
 
@@ -313,6 +331,7 @@ fn of_state(
         Route::Volumes => inventory::volumes(app, view, incoming),
         Route::Quota => Ok(quota::read(picture)),
         Route::Weights => weights::read(picture, incoming),
+        Route::MaintenanceSchedule => Ok(maintenance::read_schedule(picture)),
         _ => unreachable!("of_leader() reads the state for no other"),
     }
 }
@@ -349,12 +368,4 @@ fn check_method(route: &Route, incoming: &Incoming) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::MethodNotAllowed { allowed, received: incoming.head.method.clone() })
-}
-
-fn later(realm: Realm, incoming: &Incoming) -> Failure {
-    let path = incoming.head.uri.path();
-    Failure::NotImplemented(match realm {
-        Realm::Scheduler => "The scheduler API is not served by this version".to_owned(),
-        Realm::Readonly | Realm::Readwrite => format!("{path} is not served by this version"),
-    })
 }

@@ -12,6 +12,7 @@ use proto::mesos::v1::master::{self, Call};
 
 use super::error::Failure;
 use super::incoming::Incoming;
+use super::maintenance::{self, Way};
 use super::negotiate::{self, Media};
 use super::offers::Offers;
 use super::options::Options;
@@ -73,6 +74,15 @@ async fn rule(app: &App, incoming: &Incoming, call: Call) -> Result<Response, Fa
         Call { update_quota: Some(asked), .. } => quota::update(app, incoming, &asked).await,
         Call { set_quota: Some(asked), .. } => quota::set(app, incoming, asked.quota_request).await,
         Call { remove_quota: Some(asked), .. } => quota::remove(app, incoming, &asked.role).await,
+        Call { update_maintenance_schedule: Some(asked), .. } => {
+            maintenance::update(app, incoming, &asked.schedule).await
+        }
+        Call { start_maintenance: Some(asked), .. } => {
+            maintenance::machine(app, incoming, &asked.machines, Way::Down).await
+        }
+        Call { stop_maintenance: Some(asked), .. } => {
+            maintenance::machine(app, incoming, &asked.machines, Way::Up).await
+        }
         Call { update_weights: Some(asked), .. } => {
             weights::update(app, incoming, &asked.weight_infos).await
         }
@@ -155,6 +165,11 @@ fn check(kind: Type, call: &Call) -> Result<(), Failure> {
         Type::DrainAgent => expect(call.drain_agent.is_some(), "drain_agent"),
         Type::DeactivateAgent => expect(call.deactivate_agent.is_some(), "deactivate_agent"),
         Type::ReactivateAgent => expect(call.reactivate_agent.is_some(), "reactivate_agent"),
+        Type::UpdateMaintenanceSchedule => {
+            expect(call.update_maintenance_schedule.is_some(), "update_maintenance_schedule")
+        }
+        Type::StartMaintenance => expect(call.start_maintenance.is_some(), "start_maintenance"),
+        Type::StopMaintenance => expect(call.stop_maintenance.is_some(), "stop_maintenance"),
         _ => Ok(()),
     }
 }
@@ -174,9 +189,17 @@ fn kind_of(kind: Type) -> Kind {
         | Type::GetRoles
         | Type::GetQuota
         | Type::GetWeights
+        | Type::GetMaintenanceSchedule
+        | Type::GetMaintenanceStatus
         | Type::GetMaster => Kind::Read,
         Type::Teardown => Kind::Teardown,
-        Type::UpdateQuota | Type::SetQuota | Type::RemoveQuota | Type::UpdateWeights => Kind::Rule,
+        Type::UpdateQuota
+        | Type::SetQuota
+        | Type::RemoveQuota
+        | Type::UpdateWeights
+        | Type::UpdateMaintenanceSchedule
+        | Type::StartMaintenance
+        | Type::StopMaintenance => Kind::Rule,
         Type::MarkAgentGone | Type::DrainAgent | Type::DeactivateAgent | Type::ReactivateAgent => {
             Kind::Agent
         }
@@ -191,12 +214,7 @@ fn kind_of(kind: Type) -> Kind {
         | Type::SetLoggingLevel
         | Type::ListFiles
         | Type::ReadFile
-        | Type::Subscribe
-        | Type::GetMaintenanceStatus
-        | Type::GetMaintenanceSchedule
-        | Type::UpdateMaintenanceSchedule
-        | Type::StartMaintenance
-        | Type::StopMaintenance => Kind::Later,
+        | Type::Subscribe => Kind::Later,
     }
 }
 
@@ -223,10 +241,18 @@ async fn answer_read(
                 | Type::GetOperations
                 | Type::GetQuota
                 | Type::GetWeights
+                | Type::GetMaintenanceSchedule
+                | Type::GetMaintenanceStatus
                 | Type::GetMaster => Offers::default(),
                 _ => Offers::now(app).await,
             };
-            of_picture(app, kind, &Picture { view: &view, offers: &offers, viewer })
+            let picture = Picture { view: &view, offers: &offers, viewer };
+            if kind == Type::GetMaintenanceStatus {
+                let answers = app.handle.inverse_answers().await;
+                answers::maintenance_status(&picture, &answers)
+            } else {
+                of_picture(app, kind, &picture)
+            }
         }
     };
     let body = match answer_as {
@@ -250,6 +276,7 @@ fn of_picture(app: &App, kind: Type, picture: &Picture<'_>) -> master::Response 
         Type::GetRoles => answers::roles(&Roles::of(picture, app.config.whitelist.as_ref())),
         Type::GetQuota => answers::quota(picture),
         Type::GetWeights => answers::weights(picture),
+        Type::GetMaintenanceSchedule => answers::maintenance_schedule(picture),
         Type::GetMaster => answers::master(picture.view, &app.config),
         other => unreachable!("kind_of() names no further reads: {other:?}"),
     }

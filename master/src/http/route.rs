@@ -4,6 +4,7 @@
 
 use http::Method;
 
+use super::maintenance::Way;
 use crate::auth::Realm;
 
 /// An endpoint.
@@ -41,8 +42,9 @@ pub(crate) enum Route {
     Volumes,
     Quota,
     Weights,
-    /// An endpoint of Mesos or of ours that does not exist yet.
-    Later(Realm),
+    MaintenanceSchedule,
+    MaintenanceStatus,
+    Machine(Way),
 }
 
 /// The unversioned mutating endpoints (spec §6.1).
@@ -96,10 +98,10 @@ const PREFIXES: &[(&str, Route)] = &[
     ("quota", Route::Quota),
     ("weights", Route::Weights),
     ("teardown", Route::Teardown),
-    ("maintenance/schedule", Route::Later(Realm::Readwrite)),
-    ("maintenance/status", Route::Later(Realm::Readonly)),
-    ("machine/down", Route::Later(Realm::Readwrite)),
-    ("machine/up", Route::Later(Realm::Readwrite)),
+    ("maintenance/schedule", Route::MaintenanceSchedule),
+    ("maintenance/status", Route::MaintenanceStatus),
+    ("machine/down", Route::Machine(Way::Down)),
+    ("machine/up", Route::Machine(Way::Up)),
 ];
 
 /// Matched as a whole, before any prefix.
@@ -176,7 +178,8 @@ impl Route {
             | Self::Operation(_)
             | Self::TransactionOf(_)
             | Self::Reservations
-            | Self::Volumes => Some(Realm::Readonly),
+            | Self::Volumes
+            | Self::MaintenanceStatus => Some(Realm::Readonly),
             Self::Operator
             | Self::Legacy(_)
             | Self::Teardown
@@ -184,9 +187,10 @@ impl Route {
             | Self::Members(_)
             | Self::Reconcile(_)
             | Self::Quota
-            | Self::Weights => Some(Realm::Readwrite),
+            | Self::Weights
+            | Self::MaintenanceSchedule
+            | Self::Machine(_) => Some(Realm::Readwrite),
             Self::Scheduler => Some(Realm::Scheduler),
-            Self::Later(realm) => Some(*realm),
         }
     }
 
@@ -225,7 +229,9 @@ impl Route {
             | Self::Volumes
             | Self::Quota
             | Self::Weights
-            | Self::Later(_) => Reach::Leader,
+            | Self::MaintenanceSchedule
+            | Self::MaintenanceStatus
+            | Self::Machine(_) => Reach::Leader,
         }
     }
 
@@ -262,17 +268,20 @@ impl Route {
             | Self::Operation(_)
             | Self::TransactionOf(_)
             | Self::Reservations
-            | Self::Volumes => READ,
+            | Self::Volumes
+            | Self::MaintenanceStatus => READ,
             Self::Operator
             | Self::Scheduler
             | Self::Legacy(_)
             | Self::Teardown
             | Self::Transaction
             | Self::Reconcile(_)
+            | Self::Machine(_)
             | Self::Members(_) => &[Method::POST],
+            Self::MaintenanceSchedule => &[Method::GET, Method::HEAD, Method::POST],
             Self::Quota => &[Method::GET, Method::HEAD, Method::POST, Method::DELETE],
             Self::Weights => &[Method::GET, Method::HEAD, Method::PUT],
-            Self::Redirect | Self::Later(_) => &[],
+            Self::Redirect => &[],
         }
     }
 }

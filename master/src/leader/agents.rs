@@ -89,6 +89,9 @@ impl Core {
         if self.term().is_none() {
             return actions;
         }
+        if !moved.is_empty() {
+            self.inverse.agents_moved();
+        }
         for (agent_id, heard_at) in moved {
             let is_live = self.sessions.is_live(&agent_id);
             let since = heard_at.unwrap_or(now);

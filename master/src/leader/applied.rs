@@ -34,6 +34,7 @@ impl Core {
         }
         let mut orders: BTreeMap<AgentId, Vec<Order>> = BTreeMap::new();
         let mut asked: Vec<(AgentId, Instruction)> = Vec::new();
+        let mut shut_down: Vec<AgentId> = Vec::new();
         let mut actions = Vec::new();
         for effect in effects {
             match effect {
@@ -51,6 +52,8 @@ impl Core {
                 Effect::Tell(framework_id, notice) => {
                     actions.extend(self.tell(&framework_id, *notice, now));
                 }
+                // Only after it has heard what it is asked.
+                Effect::Change(Change::AgentShutDown(agent_id)) => shut_down.push(agent_id),
                 Effect::Change(change) => actions.extend(self.changed(state, change, now)),
             }
         }
@@ -58,6 +61,9 @@ impl Core {
         let asked = asked.into_iter();
         actions
             .extend(asked.filter_map(|(id, one)| self.sessions.instruct_or_owe(state, &id, one)));
+        for agent_id in shut_down {
+            actions.extend(self.agent_shut_down(&agent_id));
+        }
         actions
     }
 
@@ -106,7 +112,10 @@ impl Core {
             Change::QuotaUpdated(roles) => self.quota_updated(state, &roles),
             Change::QuotaSet(roles) => self.quota_set(state, &roles),
             Change::WeightsUpdated(roles) => self.weights_updated(state, &roles),
+            Change::MaintenanceScheduled(agents) => self.maintenance_scheduled(&agents),
             Change::ClusterFormed(_)
+            | Change::AgentShutDown(_)
+            | Change::MachinesUp(_)
             | Change::LeaderAnnounced(..)
             | Change::ReservationGone { .. }
             | Change::VolumeGone { .. }

@@ -22,11 +22,12 @@ use super::counts::Counts;
 use super::event::{Action, Event, Origin, Proposal, SessionId, SessionViews, WaiterId};
 use super::feedback::Repeats;
 use super::frameworks::{Frameworks, Later};
+use super::inverse::Inverse;
 use super::liveness::Liveness;
 pub use super::liveness::{Rate, Removal, Share};
 use super::offers::Offers;
 use super::request::NotSettled;
-use super::scheduler::{Offer, SchedulerEvent};
+use super::scheduler::{InverseAnswer, Offer, SchedulerEvent};
 pub use super::sessions::Pings;
 use super::sessions::Sessions;
 use super::tasks::Tasks;
@@ -68,6 +69,7 @@ pub struct Core {
     pub(super) parked: Parked,
     pub(super) waiters: BTreeMap<OperationId, Vec<WaiterId>>,
     pub(super) counts: Counts,
+    pub(super) inverse: Inverse,
     /// For a cluster that was never given any.
     pub(super) weights: BTreeMap<Role, Weight>,
 }
@@ -111,6 +113,7 @@ impl Core {
             parked: Parked::new(),
             waiters: BTreeMap::new(),
             counts: Counts::default(),
+            inverse: Inverse::default(),
             weights: settings.weights,
         }
     }
@@ -139,6 +142,11 @@ impl Core {
     #[must_use]
     pub fn outstanding_offers(&self) -> Vec<Offer> {
         self.offers.all()
+    }
+    /// What frameworks said to inverse offers.
+    #[must_use]
+    pub fn inverse_answers(&self) -> Vec<InverseAnswer> {
+        self.inverse.answers()
     }
     /// What was done since this process began.
     #[must_use]
@@ -244,6 +252,7 @@ impl Core {
         self.offers.forget();
         self.tasks = Tasks::default();
         self.repeats = Repeats::default();
+        self.inverse = Inverse::default();
         self.counts.by_framework.clear();
         actions.extend(self.parked.forget());
         let waiters = std::mem::take(&mut self.waiters).into_values().flatten();
@@ -293,6 +302,7 @@ impl Core {
             let voided = self.offers.tell(state);
             actions.extend(self.rescinded(voided));
             actions.extend(self.make_offers(state, now));
+            actions.extend(self.make_inverse_offers(state, now));
         }
         for (framework_id, own_id) in self.repeats.due(now) {
             self.repeats.taken(&framework_id, &own_id);

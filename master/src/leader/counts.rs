@@ -120,6 +120,9 @@ impl Counts {
             | Change::QuotaUpdated(_)
             | Change::QuotaSet(_)
             | Change::WeightsUpdated(_)
+            | Change::MaintenanceScheduled(_)
+            | Change::AgentShutDown(_)
+            | Change::MachinesUp(_)
             | Change::AlarmRaised(_) => return,
         };
         *count += 1;
@@ -153,6 +156,8 @@ impl Ask {
             Self::ReconcileOperations(_) => "RECONCILE_OPERATIONS",
             Self::Message { .. } => "MESSAGE",
             Self::Update(_) => "UPDATE_FRAMEWORK",
+            Self::AnswerInverse { is_accepted: true, .. } => "ACCEPT_INVERSE_OFFERS",
+            Self::AnswerInverse { is_accepted: false, .. } => "DECLINE_INVERSE_OFFERS",
             Self::Nothing => "REQUEST",
         }
     }

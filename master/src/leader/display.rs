@@ -7,7 +7,7 @@ use resources::message::{MasterMessage, Order};
 
 use super::event::{Action, Origin, Proposal};
 use super::request::{Granted, Request};
-use super::scheduler::{Offer, SchedulerEvent};
+use super::scheduler::{InverseOffer, Offer, SchedulerEvent};
 use crate::state::command::IdempotencyKey;
 use crate::state::operations::describe;
 
@@ -57,6 +57,14 @@ impl fmt::Display for SchedulerEvent {
                 offers.iter().try_for_each(|offer| write!(f, " [{offer}]"))
             }
             Self::Rescind(offer_id) => write!(f, "RESCIND {offer_id}"),
+            Self::InverseOffers(offers) => {
+                f.write_str("INVERSE_OFFERS")?;
+                offers.iter().try_for_each(|offer| {
+                    let InverseOffer { offer_id, agent_id, unavailability, .. } = offer;
+                    write!(f, " [{offer_id} of {agent_id} from {}]", unavailability.start_ns)
+                })
+            }
+            Self::RescindInverse(offer_id) => write!(f, "RESCIND_INVERSE_OFFER {offer_id}"),
             Self::Notice(notice) => notice.fmt(f),
             Self::Message { agent_id, executor, data } => {
                 write!(f, "MESSAGE {agent_id} {executor}, {} bytes", data.as_bytes().len())
@@ -69,7 +77,11 @@ impl fmt::Display for Offer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offer_id, role, agent_id, resources, .. } = self;
         write!(f, "{offer_id} of {agent_id} as {role}: {resources}")?;
-        self.executor_ids.iter().try_for_each(|id| write!(f, " executor {id}"))
+        self.executor_ids.iter().try_for_each(|id| write!(f, " executor {id}"))?;
+        match self.unavailability {
+            Some(unavailability) => write!(f, " unavailable from {}", unavailability.start_ns),
+            None => Ok(()),
+        }
     }
 }
 

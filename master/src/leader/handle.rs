@@ -23,7 +23,9 @@ use super::request::{
     Accepted, Administration, Call, Granted, NotSettled, ProposeFailure, Refusal, Request, Ruling,
     Transaction, TransactionAccepted,
 };
-use super::scheduler::{Offer, SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing};
+use super::scheduler::{
+    InverseAnswer, Offer, SchedulerCall, SchedulerEvent, SchedulerRefusal, Subscribing,
+};
 use super::view::{Consistency, Leadership, MasterIdentity, PublishedSessions, ReadFailure, View};
 use super::waiting::Subscribed;
 use crate::machine::Replica;
@@ -44,6 +46,7 @@ pub(super) enum Inbox {
     Teardown(Box<Teardown>, oneshot::Sender<Result<(), SchedulerRefusal>>),
     Offers(Vec<OfferId>, oneshot::Sender<Vec<Option<Offer>>>),
     AllOffers(oneshot::Sender<Vec<Offer>>),
+    InverseAnswers(oneshot::Sender<Vec<InverseAnswer>>),
     Open(Box<Opening>),
     Spoke(SessionId, Box<AgentMessage>),
 }
@@ -252,6 +255,11 @@ impl Handle {
     /// All outstanding offers, oldest first. A master that does not lead has none.
     pub async fn outstanding_offers(&self) -> Vec<Offer> {
         self.ask_leader(Inbox::AllOffers).await.unwrap_or_default()
+    }
+
+    /// What frameworks said to inverse offers. A master that does not lead has heard nothing.
+    pub async fn inverse_answers(&self) -> Vec<InverseAnswer> {
+        self.ask_leader(Inbox::InverseAnswers).await.unwrap_or_default()
     }
 
     /// What this master has done as a leader since its process began.

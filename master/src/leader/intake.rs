@@ -44,6 +44,7 @@ impl Leader {
             }
             // Whoever asked and went is nobody's loss.
             Inbox::Offers(ids, reply) => drop(reply.send(self.core.find_offers(&ids))),
+            Inbox::InverseAnswers(reply) => drop(reply.send(self.core.inverse_answers())),
             Inbox::AllOffers(reply) => drop(reply.send(self.core.outstanding_offers())),
             Inbox::Open(opening) => {
                 let handle::Opening { session_id, principal, address, sender, guard, reader } =
@@ -142,7 +143,10 @@ pub(super) fn noted(applied: AppliedBatch<Replica>) -> Event {
             | Change::FrameworkRemoved(_)
             | Change::QuotaUpdated(_)
             | Change::QuotaSet(_)
-            | Change::WeightsUpdated(_) => tracing::info!(index, "{change}"),
+            | Change::WeightsUpdated(_)
+            | Change::MaintenanceScheduled(_)
+            | Change::AgentShutDown(_)
+            | Change::MachinesUp(_) => tracing::info!(index, "{change}"),
         }
     }
     Event::Applied { effects }

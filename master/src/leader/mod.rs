@@ -6,8 +6,8 @@
 //! `request.rs` and `scheduler.rs` (the vocabulary), `core.rs`, `decided.rs`, `applied.rs`,
 //! `agents.rs`, `rules.rs`, `calls.rs`, `subscribing.rs`, `scheduling.rs`, `accepting.rs`,
 //! `answers.rs`, and what they keep: `sessions.rs`, `liveness.rs`, `frameworks.rs`, `offers.rs`,
-//! `tasks.rs`, `feedback.rs`, `counts.rs`;
-//! `messages.rs`, `constraints.rs`, `display.rs`; then the shell: `intake.rs`, `office.rs`, `clock.rs`,
+//! `inverse.rs`, `tasks.rs`, `feedback.rs`, `counts.rs`; `messages.rs`, `constraints.rs`,
+//! `display.rs`; then the shell: `intake.rs`, `office.rs`, `clock.rs`,
 //! `propose.rs` (times, ids, batches), `outbox.rs`, `streams.rs`, `waiting.rs`.
 
 mod accepting;
@@ -26,6 +26,7 @@ mod feedback;
 mod frameworks;
 mod handle;
 mod intake;
+mod inverse;
 mod liveness;
 mod members;
 mod messages;

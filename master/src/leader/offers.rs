@@ -167,6 +167,7 @@ impl Offers {
                     agent: agent.info.clone(),
                     resources,
                     executor_ids: executors(agent, &framework_id),
+                    unavailability: state.unavailability(&agent.info),
                 };
                 self.put_out(self.made, offer.clone(), now);
                 offers.push(offer);
@@ -176,6 +177,12 @@ impl Offers {
             }
         }
         made
+    }
+
+    /// A name that no offer has had and none will have.
+    pub(super) fn fresh_id(&mut self, state: &State) -> Option<OfferId> {
+        self.made += 1;
+        Some(offer_id(state.cluster_id()?, self.term, self.made))
     }
 
     /// What of a part no operator's call that is under way takes; the rest goes back.

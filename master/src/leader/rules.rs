@@ -1,5 +1,6 @@
-//! Rules for the whole cluster as the leader follows them: offers go when quota or weights change,
-//! and a new cluster is given the weights of the command line. Next: `scheduling.rs`.
+//! Rules for the whole cluster as the leader follows them: offers go when quota, weights or the
+//! maintenance of machines change, and a new cluster is given the weights of the command line.
+//! Next: `inverse.rs`.
 #![deny(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -8,6 +9,7 @@
     clippy::match_wildcard_for_single_variants
 )]
 
+use resources::id::AgentId;
 use resources::role::Role;
 
 use super::core::Core;
@@ -37,6 +39,25 @@ impl Core {
     pub(super) fn quota_set(&mut self, state: &State, roles: &[Role]) -> Vec<Action> {
         let gone = self.offers.quota_set(state, roles);
         self.rescinded(gone)
+    }
+
+    /// Offers of agents whose machines are scheduled otherwise go: the next ones say so.
+    pub(super) fn maintenance_scheduled(&mut self, agents: &[AgentId]) -> Vec<Action> {
+        let mut actions = self.void_inverse(agents);
+        for agent_id in agents {
+            let gone = self.offers.agent_lost(agent_id);
+            actions.extend(self.rescinded(gone));
+        }
+        actions
+    }
+
+    /// An agent's machine is down: its session ends, and with it its offers.
+    pub(super) fn agent_shut_down(&mut self, agent_id: &AgentId) -> Vec<Action> {
+        let mut actions = self.void_inverse(std::slice::from_ref(agent_id));
+        let gone = self.offers.agent_lost(agent_id);
+        actions.extend(self.rescinded(gone));
+        actions.extend(self.sessions.shut_down(agent_id));
+        actions
     }
 
     pub(super) fn weights_updated(&mut self, state: &State, roles: &[Role]) -> Vec<Action> {

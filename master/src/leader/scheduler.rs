@@ -18,10 +18,12 @@ use resources::framework::FrameworkInfo;
 use resources::id::{
     AgentId, ExecutorId, FrameworkId, OfferId, OperationId, Principal, StreamId, TaskId, UpdateId,
 };
+use resources::machine::Unavailability;
 use resources::message::AgentInfo;
 use resources::opaque::Opaque;
 use resources::role::Role;
 use resources::task::ExecutorName;
+use resources::time::Timestamp;
 use thiserror::Error;
 
 use super::request::ProposeFailure;
@@ -131,7 +133,16 @@ pub enum Ask {
     },
     /// Take another info.
     Update(Box<Subscription>),
-    /// Nothing that Mesos acts on: REQUEST, and answers to inverse offers.
+    /// Say whether machines that will be out of service are left.
+    AnswerInverse {
+        /// To which inverse offers.
+        offer_ids: Vec<OfferId>,
+        /// Whether they are.
+        is_accepted: bool,
+        /// How long it shall not be asked again.
+        refuse: Duration,
+    },
+    /// Nothing that Mesos acts on: REQUEST.
     Nothing,
 }
 
@@ -171,6 +182,10 @@ pub enum SchedulerEvent {
     Offers(Vec<Offer>),
     /// An offer is void.
     Rescind(OfferId),
+    /// Machines that it uses will be out of service.
+    InverseOffers(Vec<InverseOffer>),
+    /// An inverse offer is void.
+    RescindInverse(OfferId),
     /// Of tasks, operations and losses. After an error the stream ends.
     Notice(Box<Notice>),
     /// An executor's words.
@@ -201,4 +216,34 @@ pub struct Offer {
     pub resources: Resources,
     /// The framework's executors there.
     pub executor_ids: Vec<ExecutorId>,
+    /// When its machine is out of service, if that is scheduled.
+    pub unavailability: Option<Unavailability>,
+}
+
+/// A framework is asked to leave an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InverseOffer {
+    /// Its name, never used twice.
+    pub offer_id: OfferId,
+    /// Who.
+    pub framework_id: FrameworkId,
+    /// Which agent.
+    pub agent_id: AgentId,
+    /// What that says of itself.
+    pub agent: Arc<AgentInfo>,
+    /// When its machine is out of service.
+    pub unavailability: Unavailability,
+}
+
+/// What a framework said to that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InverseAnswer {
+    /// About which agent.
+    pub agent_id: AgentId,
+    /// Who.
+    pub framework_id: FrameworkId,
+    /// Whether it leaves.
+    pub is_accepted: bool,
+    /// When: wall time.
+    pub at: Timestamp,
 }

@@ -101,6 +101,10 @@ impl Core {
         let framework_id = framework.id.clone();
         match ask {
             Ask::Accept { .. } | Ask::Nothing => Follow::Done(Vec::new()),
+            Ask::AnswerInverse { offer_ids, is_accepted, refuse } => {
+                self.answer_inverse(&framework_id, &offer_ids, (is_accepted, refuse), now);
+                Follow::Done(Vec::new())
+            }
             Ask::Teardown => {
                 Follow::Log(CommandKind::RemoveFramework { framework_id, witness: None })
             }

@@ -352,6 +352,12 @@ impl Sessions {
         told.into_iter().chain([closed]).collect()
     }
 
+    /// The agent's machine is down: its stream ends, and it may not come back.
+    pub(super) fn shut_down(&mut self, agent_id: &AgentId) -> Option<Action> {
+        let id = self.live.get(agent_id).copied()?;
+        Some(self.close(id))
+    }
+
     pub(super) fn ping(&mut self, now: Timestamp) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut silent = Vec::new();

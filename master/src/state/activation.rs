@@ -126,6 +126,11 @@ impl State {
         (max_grace, mark_gone): (Option<Duration>, bool),
     ) -> Result<(Response, Vec<Effect>), Rejection> {
         let agent = self.known_agent(agent_id)?;
+        let info = &agent.info;
+        if self.unavailability(info).is_some() || self.machine_down(info).is_some() {
+            let (agent_id, refusal) = (agent_id.clone(), ActivationRefusal::Scheduled);
+            return Err(Rejection::Activation { agent_id, refusal });
+        }
         let names: Vec<TaskName> = agent.tasks.keys().cloned().collect();
         let drain = Drain { max_grace, mark_gone, since: now.wall };
         let mut effects = self.activate(agent_id, Activation::Draining(drain));

@@ -314,6 +314,7 @@ impl State {
             | Rejection::Quota { .. }
             | Rejection::Activation { .. }
             | Rejection::Reconcile { .. }
+            | Rejection::Maintenance { .. }
             | Rejection::Fault { .. } => return rejection,
         };
         let Some(agent) = self.agent(agent_id) else { return rejection };

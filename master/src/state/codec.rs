@@ -12,7 +12,7 @@
 //!     (record)*, by the framework's own names
 //! the same of each removed framework that is kept, oldest first, with its number
 //! Tombstone (id, number)*, by id
-//! Quota*, Weight*, by role
+//! Quota*, Weight*, by role, Maintenance when there is any
 //! per gone agent, oldest first:  Gone · GoneHeld (resource, count)*
 //! Alarm*
 //! End (number of rows before it)
@@ -40,6 +40,7 @@ use super::activation::Activation;
 use super::agents::{Agent, AgentStatus};
 use super::gone::Gone;
 use super::keys::KeyEntry;
+use super::maintenance::Maintenance;
 use super::operations::OperationRecord;
 use super::presence::Presence;
 use super::reconcile::Held;
@@ -127,6 +128,7 @@ enum Row {
     Weight { role: Role, weight: Weight },
     Gone(Box<GoneRow>),
     GoneHeld { resource: Box<Resource>, count: u64 },
+    Maintenance(Box<Maintenance>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -260,6 +262,8 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
     let weights = state.weights();
     let weights =
         weights.map(|(role, weight)| Row::Weight { role: role.clone(), weight: weight.clone() });
+    let maintenance = Some(state.maintenance()).filter(|there| !there.is_empty());
+    let maintenance = maintenance.map(|there| Row::Maintenance(Box::new(there.clone())));
     std::iter::once(Row::Head(Box::new(head)))
         .chain(state.agents().flat_map(agent_rows))
         .chain(settled)
@@ -268,6 +272,7 @@ fn rows(state: &State) -> impl Iterator<Item = Row> + '_ {
         .chain(books::rows(state))
         .chain(quotas)
         .chain(weights)
+        .chain(maintenance)
         .chain(state.gone_agents().flat_map(gone_rows))
         .chain(state.alarms().cloned().map(Row::Alarm))
 }

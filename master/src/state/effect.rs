@@ -6,6 +6,7 @@ use std::fmt;
 use resources::id::{
     AgentId, CheckpointId, ClusterId, FrameworkId, MasterId, OperationId, Seq, TaskId, Term,
 };
+use resources::machine::MachineId;
 use resources::message::{Instruction, Order};
 use resources::resource::Resource;
 use resources::role::Role;
@@ -113,6 +114,12 @@ pub enum Change {
     QuotaUpdated(Vec<Role>),
     /// Roles have a quota that had none, by SET_QUOTA.
     QuotaSet(Vec<Role>),
+    /// Machines are scheduled otherwise: that is about these agents.
+    MaintenanceScheduled(Vec<AgentId>),
+    /// An agent's machine is down: its tasks are lost, and it may not come back before it is up.
+    AgentShutDown(AgentId),
+    /// Machines are up again.
+    MachinesUp(Vec<MachineId>),
     /// Roles weigh otherwise.
     WeightsUpdated(Vec<Role>),
     /// An operator must look.
@@ -148,6 +155,15 @@ impl fmt::Display for Change {
             Self::TaskMoved(framework, task, state) => write!(f, "task {framework}/{task} {state}"),
             Self::QuotaUpdated(roles) => write!(f, "quota of {} updated", names(roles)),
             Self::QuotaSet(roles) => write!(f, "quota of {} set", names(roles)),
+            Self::MaintenanceScheduled(agents) => {
+                write!(f, "maintenance scheduled")?;
+                agents.iter().try_for_each(|id| write!(f, " {id}"))
+            }
+            Self::AgentShutDown(id) => write!(f, "agent {id} shut down with its machine"),
+            Self::MachinesUp(machines) => {
+                write!(f, "machines up")?;
+                machines.iter().try_for_each(|machine| write!(f, " {machine}"))
+            }
             Self::WeightsUpdated(roles) => write!(f, "weight of {} updated", names(roles)),
             Self::AlarmRaised(text) => write!(f, "ALARM {text}"),
         }

@@ -5,7 +5,8 @@
 //! Reading order: [`command`], [`accept`], [`effect`], [`notice`] and [`rejection`] (what is
 //! asked and answered), `reading` (what can be looked up), [`agents`], [`usage`] (what of one is
 //! free), [`presence`], [`activation`] and [`gone`] (their lives), [`limits`], [`keys`]
-//! (repeats), [`rules`] ([`quota`], [`weights`]), [`operations`], [`checks`], [`transactions`],
+//! (repeats), [`rules`] ([`quota`], [`weights`], [`maintenance`]), [`operations`], [`checks`],
+//! [`transactions`],
 //! [`dry_run`], [`reservations`], [`confirm`], [`reconcile`] (what a registration comes to),
 //! [`frameworks`], [`tasks`], `judge` (ACCEPT), `feedback` (what frameworks hear of operations),
 //! [`codec`] (snapshots).
@@ -32,6 +33,7 @@ pub mod gone;
 mod judge;
 pub mod keys;
 pub mod limits;
+pub mod maintenance;
 pub mod notice;
 pub mod operations;
 pub mod presence;
@@ -71,6 +73,7 @@ pub use self::frameworks::{Connection, Framework};
 pub use self::gone::Gone;
 pub use self::judge::VoidAccept;
 use self::keys::{KeyName, KeyTable, Looked};
+pub use self::maintenance::Maintenance;
 pub use self::operations::{OperationRecord, OperationState};
 pub use self::presence::{Away, Presence};
 pub use self::rejection::{ActivationRefusal, RegistrationRefusal, Rejection};
@@ -129,6 +132,7 @@ pub struct State {
     completed_frameworks: PersistentMap<u64, Arc<Framework>>,
     quotas: PersistentMap<Role, Arc<Quota>>,
     weights: PersistentMap<Role, Weight>,
+    maintenance: Arc<Maintenance>,
 }
 
 /// A leader's first word.
@@ -192,6 +196,7 @@ impl Default for State {
             completed_frameworks: PersistentMap::default(),
             quotas: PersistentMap::default(),
             weights: PersistentMap::default(),
+            maintenance: Arc::default(),
         }
     }
 }
@@ -261,6 +266,7 @@ impl State {
                     | Rejection::Quota { .. }
                     | Rejection::Activation { .. }
                     | Rejection::Reconcile { .. }
+                    | Rejection::Maintenance { .. }
                     | Rejection::ClusterFormed { .. } => Vec::new(),
                 };
                 (Response::Rejected(rejection), effects)
@@ -323,7 +329,7 @@ impl State {
             CommandKind::AcknowledgeOperation { framework_id, own_id, uuid } => {
                 Ok(self.acknowledge_operation(framework_id, own_id, *uuid))
             }
-            CommandKind::SetRule(rule) => self.set_rule(rule),
+            CommandKind::SetRule(rule) => self.set_rule(now, rule),
             CommandKind::Depart { agents } => Ok(self.depart(now, agents)),
             CommandKind::Return { agent_id, epoch } => Ok(self.come_back(agent_id, *epoch)),
             CommandKind::MarkUnreachable { agent_id, witness } => {

@@ -211,8 +211,9 @@ impl State {
         }
         let capacity = self.capacity();
         for config in &update.configs {
-            let guarantees = config.quota.guarantees.iter();
-            for (name, _) in guarantees.filter(|(name, _)| wanted.get(name) > capacity.get(name)) {
+            let mut guarantees = config.quota.guarantees.iter();
+            let short = guarantees.find(|(name, _)| wanted.get(name) > capacity.get(name));
+            if let Some((name, _)) = short {
                 let refusal = QuotaRefusal::Overcommitted {
                     name: name.to_owned(),
                     wanted: wanted.get(name),

@@ -133,6 +133,9 @@ pub fn compare(state: &State, registration: &Registration) -> Comparison {
 
 fn foreign_to(state: &State, registration: &Registration) -> Option<RegistrationRefusal> {
     let Some(ours) = state.cluster_id() else { return Some(RegistrationRefusal::NoCluster) };
+    if let Some(machine) = state.machine_down(&registration.info) {
+        return Some(RegistrationRefusal::MachineDown { machine: machine.clone() });
+    }
     let fence = registration.fence.as_ref()?;
     if fence.cluster_id != *ours {
         let theirs = fence.cluster_id.clone();

@@ -18,7 +18,9 @@ use super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::reconcile::ReconcileRefusal;
 use super::tasks::TaskName;
 
-pub use self::refusals::{ActivationRefusal, FrameworkRefusal, QuotaRefusal, RegistrationRefusal};
+pub use self::refusals::{
+    ActivationRefusal, FrameworkRefusal, MaintenanceRefusal, QuotaRefusal, RegistrationRefusal,
+};
 
 /// The state says no. Deterministic, and part of the replicated response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
@@ -239,13 +241,19 @@ pub enum Rejection {
         /// Why.
         refusal: QuotaRefusal,
     },
-    /// REACTIVATE_AGENT of an agent that cannot be.
+    /// An agent that cannot be reactivated or drained.
     #[error("agent {agent_id} {refusal}")]
     Activation {
         /// The agent.
         agent_id: AgentId,
         /// Why.
         refusal: ActivationRefusal,
+    },
+    /// Machines cannot be scheduled or moved like this.
+    #[error("maintenance: {refusal}")]
+    Maintenance {
+        /// Why.
+        refusal: MaintenanceRefusal,
     },
     /// An invariant would have broken; the state stayed as it was.
     #[error("fault at index {index}: {what}")]
@@ -269,6 +277,7 @@ impl Rejection {
             Self::Framework { .. }
             | Self::Activation { .. }
             | Self::Reconcile { .. }
+            | Self::Maintenance { .. }
             | Self::UnknownAgent { .. }
             | Self::Invalid { .. }
             | Self::VolumeExists { .. }
@@ -304,6 +313,7 @@ impl Rejection {
             | Self::DuplicateOperation { .. } => true,
             Self::Member { rejection, .. } => rejection.is_kept_under_key(),
             Self::Quota { refusal, .. } => refusal.is_of_state(),
+            Self::Maintenance { refusal } => refusal.is_of_state(),
             Self::Framework { .. }
             | Self::Activation { .. }
             | Self::Reconcile { .. }
@@ -336,6 +346,7 @@ impl Rejection {
             | Self::Quota { .. }
             | Self::Activation { .. }
             | Self::Reconcile { .. }
+            | Self::Maintenance { .. }
             | Self::Overloaded { .. }
             | Self::Regressed { .. }
             | Self::Diverged { .. }

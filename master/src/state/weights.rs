@@ -1,5 +1,5 @@
 //! Weights of roles: how much more than its neighbours each is due (spec §8.2). A role without
-//! one weighs 1. Must not know shares. Next: `operations.rs`.
+//! one weighs 1. Must not know shares. Next: `maintenance.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -98,11 +98,14 @@ fn check_commands<'a>(series: &str, commands: impl Iterator<Item = &'a &'a str>)
 }
 
 /// Rules for the whole cluster.
-const RULES: [&str; 4] = [
+const RULES: [&str; 7] = [
     "quota ads guarantee=cpus:1.5;mem:512 limit=cpus:2;mem:0 | web as=ops key=k4",
     "quota ads guarantee=cpus:1 limit=cpus:1 force=yes prior=without",
     "quota ads prior=with",
     "weigh ads:2.5 *:0.0000015 as=ops",
+    "maintain h1 10.0.0.1 from=1000 for=500 | h2 from=2000 key=k5",
+    "down h1 10.0.0.1",
+    "up h1",
 ];
 
 #[test]
@@ -243,4 +246,11 @@ fn snapshot_with_the_life_of_agents() {
         "mark-gone c-S4",
     ];
     check_snapshot("snapshot-1-agents.msgpack", &commands);
+}
+
+/// Machines that drain and one that is down.
+#[test]
+fn snapshot_with_maintenance() {
+    let commands = ["form c", "maintain h1 h2 from=1000 for=500 | h3 from=2000", "down h1"];
+    check_snapshot("snapshot-1-maintenance.msgpack", &commands);
 }

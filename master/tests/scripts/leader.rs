@@ -4,7 +4,8 @@
 //! state COMMAND…                     applies a command of the state scripts, with no effect
 //! office TERM · lost                 this master begins or ceases to lead
 //! call C AGENT VERB LIST [as=PRINCIPAL] [key=KEY] [if=AGENT:VERSION]
-//! rule C quota … · rule C weigh … [as=PRINCIPAL] [key=KEY]     as in the state scripts
+//! rule C quota … (or weigh, maintain, down, up) [as=PRINCIPAL] [key=KEY]     as in the state
+//! scripts
 //! transact C AGENT VERB LIST | AGENT VERB LIST … [key=KEY] · wait W OP
 //! open S · close S                   a stream opens or ends
 //! register S WORKDIR …               as in the state scripts

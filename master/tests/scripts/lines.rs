@@ -14,6 +14,8 @@
 //! incarnation NUMBER
 //! quota ROLE [guarantee=LIST] [limit=LIST] | ROLE … [force=yes] [prior=without|with]
 //! weigh ROLE:WEIGHT …
+//! maintain [MACHINE … from=NANOS [for=NANOS] | MACHINE … from=NANOS …] · down MACHINE … · up
+//! MACHINE …
 //! ```
 //! Those of the life of agents are in `agents.rs`, those of frameworks and tasks in
 //! `schedulers.rs`.
@@ -26,6 +28,7 @@ use resources::collection::Resources;
 use resources::id::{
     AgentId, CheckpointId, ClusterId, Incarnation, MasterId, OperationId, Principal, Seq, Term,
 };
+use resources::machine::{MachineId, Unavailability, Window};
 use resources::message::{AgentInfo, Fence, Outcome, Registration, Settled};
 use resources::operation::Operation;
 use resources::quantity::{Limits, Quantities};
@@ -33,6 +36,7 @@ use resources::quota::{Quota, QuotaConfig};
 use resources::role::Role;
 
 use master::state::command::{Command, CommandKind, IdempotencyKey, SourceAddr};
+use master::state::maintenance::MaintenanceUpdate;
 use master::state::quota::{Prior, QuotaUpdate};
 use master::state::reconcile::{Choice, Held};
 use master::state::rules::Rule;
@@ -88,7 +92,9 @@ pub(crate) fn command(text: &str) -> Command {
         kind: match line.words[0] {
             "transact" => transaction(text),
             "accept" => schedulers::accept(text),
-            "quota" | "weigh" => CommandKind::SetRule(Box::new(rule(text))),
+            "quota" | "weigh" | "maintain" | "down" | "up" => {
+                CommandKind::SetRule(Box::new(rule(text)))
+            }
             _ => agents::kind(&line)
                 .or_else(|| schedulers::kind(&line))
                 .unwrap_or_else(|| kind(&line)),
@@ -106,9 +112,37 @@ fn transaction(text: &str) -> CommandKind {
     CommandKind::Transact { transaction_id, members: members.collect() }
 }
 
-/// The rule of a line that begins with `quota` or `weigh`.
+/// Machines as scripts write them: `HOST`, or an address.
+fn machines(words: &[&str]) -> Vec<MachineId> {
+    let machine = |word: &&str| match word.parse::<std::net::Ipv4Addr>() {
+        Ok(_) => MachineId::parse(None, Some(word)).unwrap(),
+        Err(_) => MachineId::parse(Some(word), None).unwrap(),
+    };
+    words.iter().map(machine).collect()
+}
+
+fn windows(text: &str) -> Vec<Window> {
+    let text = text.strip_prefix("maintain").unwrap_or_default().trim();
+    let parts = text.split(" | ").filter(|part| !part.is_empty());
+    let window = |part: &str| {
+        let line = Line::new(part);
+        let number = |name: &str| line.named.get(name).map(|text| text.parse().unwrap());
+        let start_ns = number("from").unwrap();
+        let unavailability = Unavailability { start_ns, duration_ns: number("for") };
+        Window { machines: machines(&line.words), unavailability }
+    };
+    parts.map(window).collect()
+}
+
+/// The rule of a line that begins with `quota`, `weigh`, `maintain`, `down` or `up`.
 pub(crate) fn rule(text: &str) -> Rule {
     let line = Line::new(text);
+    match line.words[0] {
+        "maintain" => return Rule::Maintenance(MaintenanceUpdate::Schedule(windows(text))),
+        "down" => return Rule::Maintenance(MaintenanceUpdate::Start(machines(&line.words[1..]))),
+        "up" => return Rule::Maintenance(MaintenanceUpdate::Stop(machines(&line.words[1..]))),
+        _ => {}
+    }
     if line.words[0] == "weigh" {
         let weights = line.words[1..].iter().map(|word| {
             let (role, weight) = word.rsplit_once(':').unwrap();

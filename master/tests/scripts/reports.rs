@@ -4,13 +4,14 @@
 use resources::id::{
     AgentId, ClusterId, FrameworkId, LogIndex, OperationId, Seq, TaskId, VolumeId,
 };
+use resources::machine::MachineId;
 use resources::operation::Operation;
 use resources::role::Role;
 use resources::value::{Scalar, Value};
 
 use master::state::command::{CommandKind, IdempotencyKey};
 use master::state::keys::KeyQuota;
-use master::state::rejection::{FrameworkRefusal, QuotaRefusal};
+use master::state::rejection::{FrameworkRefusal, MaintenanceRefusal, QuotaRefusal};
 use master::state::{RegistrationRefusal, Rejection, Response, TaskName, limits};
 
 use super::lines::command;
@@ -71,6 +72,7 @@ fn registrations() -> Vec<RegistrationRefusal> {
         RegistrationRefusal::AheadOfLog { applied_seq: Seq(3), given: Seq(2) },
         RegistrationRefusal::NotDeclarable { resource: "cpus:1".to_owned() },
         RegistrationRefusal::OtherDigest,
+        RegistrationRefusal::MachineDown { machine: MachineId::parse(Some("h1"), None).unwrap() },
         RegistrationRefusal::Incompatible { reason: "cpus:2 is not there".to_owned() },
     ]
 }
@@ -114,6 +116,14 @@ fn about_frameworks() -> Vec<Rejection> {
         },
     ];
     let role = Role::parse("ads").unwrap();
+    let machine = || MachineId::parse(Some("h1"), None).unwrap();
+    let maintenance = [
+        MaintenanceRefusal::Invalid { reason: "a list of machines is empty".to_owned() },
+        MaintenanceRefusal::Dropped { machine: machine() },
+        MaintenanceRefusal::NotDraining { machine: machine() },
+        MaintenanceRefusal::NotDown { machine: machine() },
+    ];
+    refusals.extend(maintenance.map(|refusal| Rejection::Maintenance { refusal }));
     refusals.extend(quotas.map(|refusal| Rejection::Quota { role: role.clone(), refusal }));
     refusals.extend(
         frameworks.map(|refusal| Rejection::Framework { framework_id: framework_id(), refusal }),

@@ -10,6 +10,7 @@
 //! try AGENT VERB LIST | …    a dry run; of a transaction when there is more than one
 //! pass SECONDS               cluster time passes
 //! quotas · weights           what is on record, and what roles with quota consume
+//! machines                   which are scheduled, and which of them are down
 //! repeat N COMMAND           `#` counts from 1; shows the last answer
 //! ```
 //! After every line: the total is the fold, quantities are what the agent declares, what is
@@ -64,6 +65,15 @@ impl Play {
                 return alarms.map(|alarm| format!("{} {}", alarm.index, alarm.text)).collect();
             }
             "quotas" => return self.quotas(),
+            "machines" => {
+                let maintenance = self.state.maintenance();
+                let machines = maintenance.machines().map(|(machine, when)| {
+                    let is_down = maintenance.down.contains(machine);
+                    let state = if is_down { "down" } else { "draining" };
+                    format!("{machine} {state} from {} for {:?}", when.start_ns, when.duration_ns)
+                });
+                return machines.collect();
+            }
             "weights" => {
                 let weights = self.state.weights();
                 return weights.map(|(role, weight)| format!("{role} {weight}")).collect();
@@ -126,6 +136,7 @@ impl Play {
             assert!(self.state.transactions().eq(before.transactions()));
             assert!(self.state.frameworks().eq(before.frameworks()));
             assert!(self.state.quotas().eq(before.quotas()));
+            assert_eq!(self.state.maintenance(), before.maintenance());
         }
         (response, effects)
     }

@@ -107,7 +107,8 @@ pub struct Parts<'a> {
 }
 
 /// Where the agent's own API is.
-fn url(agent: &AgentInfo) -> v1::Url {
+#[must_use]
+pub fn url(agent: &AgentInfo) -> v1::Url {
     let ip = agent.host.trim_matches(['[', ']']).parse::<IpAddr>().ok();
     v1::Url {
         scheme: "http".to_owned(),

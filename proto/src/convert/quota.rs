@@ -1,5 +1,5 @@
 //! Quota and weights of roles, in both of Mesos' forms (spec §1.9.4, §5.5). Whether a role may
-//! have them is for the domain. Next: `convert/agent.rs`.
+//! have them is for the domain. Next: `convert/maintenance.rs`.
 
 use std::collections::BTreeMap;
 

@@ -93,6 +93,10 @@ fn offer(offer: &Offer) -> v1::Offer {
         attributes: offer.agent.attributes.iter().map(convert::attribute::to_wire).collect(),
         url: Some(v1::Url { scheme: "http".to_owned(), address, path, ..v1::Url::default() }),
         allocation_info: Some(v1::resource::AllocationInfo { role: Some(offer.role.to_string()) }),
+        unavailability: offer
+            .unavailability
+            .as_ref()
+            .map(convert::maintenance::unavailability_to_wire),
         ..v1::Offer::default()
     }
 }

@@ -36,6 +36,7 @@ impl Refused {
             | Rejection::VolumesInUse { .. }
             | Rejection::Framework { .. }
             | Rejection::Activation { .. }
+            | Rejection::Maintenance { .. }
             | Rejection::TransactionSize { .. } => StatusCode::BAD_REQUEST,
             Rejection::Quota { refusal, .. } => match refusal {
                 QuotaRefusal::Overcommitted { by_old_call: true, .. } => StatusCode::CONFLICT,
@@ -131,6 +132,7 @@ impl Refused {
             | Rejection::Quota { .. }
             | Rejection::Activation { .. }
             | Rejection::Reconcile { .. }
+            | Rejection::Maintenance { .. }
             | Rejection::Overloaded { .. }
             | Rejection::Regressed { .. }
             | Rejection::Diverged { .. }
@@ -216,6 +218,7 @@ fn known_resources(rejection: &Rejection) -> Vec<&Resource> {
         | Rejection::Quota { .. }
         | Rejection::Activation { .. }
         | Rejection::Reconcile { .. }
+        | Rejection::Maintenance { .. }
         | Rejection::Invalid { .. }
         | Rejection::Overloaded { .. }
         | Rejection::Regressed { .. }

@@ -135,7 +135,7 @@ const fn members(error: &MembershipError) -> &'static str {
 }
 
 /// Begins a text with a capital.
-pub(super) fn sentence(text: &str) -> String {
+pub(in crate::http) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

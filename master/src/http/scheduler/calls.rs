@@ -5,6 +5,7 @@ use axum::response::Response;
 use http::StatusCode;
 use proto::convert::scheduler as parts;
 use proto::convert::{self, InvalidWire};
+use proto::mesos::v1;
 use proto::mesos::v1::scheduler::Call;
 use proto::mesos::v1::scheduler::call::{self, Type};
 use resources::id::{FrameworkId, StreamId};
@@ -146,14 +147,23 @@ fn plain(kind: Type, call: &mut Call) -> Result<Ask, InvalidWire> {
                 data: Opaque::from(message.data.to_vec()),
             }
         }
-        Type::Request
-        | Type::AcceptInverseOffers
-        | Type::DeclineInverseOffers
-        | Type::Unknown
-        | Type::Subscribe
-        | Type::Accept
-        | Type::UpdateFramework => Ask::Nothing,
+        Type::AcceptInverseOffers => {
+            let answer = present("accept_inverse_offers", call.accept_inverse_offers.take())?;
+            answer_inverse(&answer.inverse_offer_ids, true, answer.filters.as_ref())
+        }
+        Type::DeclineInverseOffers => {
+            let answer = present("decline_inverse_offers", call.decline_inverse_offers.take())?;
+            answer_inverse(&answer.inverse_offer_ids, false, answer.filters.as_ref())
+        }
+        Type::Request | Type::Unknown | Type::Subscribe | Type::Accept | Type::UpdateFramework => {
+            Ask::Nothing
+        }
     })
+}
+
+fn answer_inverse(ids: &[v1::OfferId], is_accepted: bool, filters: Option<&v1::Filters>) -> Ask {
+    let (offer_ids, refuse) = (parts::offer_ids(ids), parts::refuse(filters));
+    Ask::AnswerInverse { offer_ids, is_accepted, refuse }
 }
 
 /// A call that names what is no role is taken and does nothing (spec §4.4).

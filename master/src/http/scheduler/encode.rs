@@ -7,13 +7,14 @@ use proto::convert::offer::{Dialect, Parts};
 use proto::mesos::v1;
 use proto::mesos::v1::scheduler::Event;
 use proto::mesos::v1::scheduler::event::{
-    Error, Failure, Message, Offers, Rescind, Subscribed, Type, Update, UpdateOperationStatus,
+    Error, Failure, InverseOffers, Message, Offers, Rescind, RescindInverseOffer, Subscribed, Type,
+    Update, UpdateOperationStatus,
 };
 use proto::{convert, json, recordio};
 use resources::id::{AgentId, ExecutorId};
 
 use super::super::negotiate::Media;
-use crate::leader::scheduler::{Offer, SchedulerEvent};
+use crate::leader::scheduler::{InverseOffer, Offer, SchedulerEvent};
 use crate::state::command::{FeedbackState, Notice, OperationStatus};
 use crate::state::operations::OperationState;
 
@@ -71,6 +72,16 @@ impl Encoder {
             SchedulerEvent::Rescind(offer_id) => {
                 let offer_id = v1::OfferId { value: offer_id.to_string() };
                 Event { rescind: Some(Rescind { offer_id }), ..of(Type::Rescind) }
+            }
+            SchedulerEvent::InverseOffers(offers) => {
+                let inverse_offers = offers.iter().map(inverse_offer).collect();
+                let inverse_offers = Some(InverseOffers { inverse_offers });
+                Event { inverse_offers, ..of(Type::InverseOffers) }
+            }
+            SchedulerEvent::RescindInverse(offer_id) => {
+                let inverse_offer_id = v1::OfferId { value: offer_id.to_string() };
+                let rescind_inverse_offer = Some(RescindInverseOffer { inverse_offer_id });
+                Event { rescind_inverse_offer, ..of(Type::RescindInverseOffer) }
             }
             SchedulerEvent::Notice(notice) => self.notice(*notice),
             SchedulerEvent::Message { agent_id, executor, data } => {
@@ -137,7 +148,8 @@ fn executor_id(id: &ExecutorId) -> v1::ExecutorId {
 }
 
 fn offer(dialect: Dialect, offer: &Offer) -> v1::Offer {
-    dialect.offer(&Parts {
+    let unavailability = offer.unavailability.as_ref();
+    let made = dialect.offer(&Parts {
         offer_id: &offer.offer_id,
         framework_id: &offer.framework_id,
         role: &offer.role,
@@ -145,7 +157,22 @@ fn offer(dialect: Dialect, offer: &Offer) -> v1::Offer {
         agent: &offer.agent,
         resources: offer.resources.iter().collect(),
         executor_ids: &offer.executor_ids,
-    })
+    });
+    v1::Offer {
+        unavailability: unavailability.map(convert::maintenance::unavailability_to_wire),
+        ..made
+    }
+}
+
+fn inverse_offer(offer: &InverseOffer) -> v1::InverseOffer {
+    v1::InverseOffer {
+        id: v1::OfferId { value: offer.offer_id.to_string() },
+        url: Some(convert::offer::url(&offer.agent)),
+        framework_id: v1::FrameworkId { value: offer.framework_id.to_string() },
+        agent_id: Some(agent(&offer.agent_id)),
+        unavailability: convert::maintenance::unavailability_to_wire(&offer.unavailability),
+        resources: Vec::new(),
+    }
 }
 
 const fn feedback(state: FeedbackState) -> v1::OperationState {

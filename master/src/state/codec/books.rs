@@ -127,6 +127,7 @@ impl Books {
             | Row::Weight { .. }
             | Row::Gone(_)
             | Row::GoneHeld { .. }
+            | Row::Maintenance(_)
             | Row::Alarm(_)
             | Row::End { .. } => return Ok(false),
         }

@@ -110,14 +110,9 @@ impl Reader {
                 let is_taken = self.frameworks.take(&mut self.state, row)?;
                 is_taken.then_some(()).ok_or(out_of_place)?;
             }
-            Row::Quota(row) => {
+            row @ (Row::Quota(_) | Row::Weight { .. } | Row::Maintenance(_)) => {
                 self.close()?;
-                let QuotaConfig { role, quota } = *row;
-                self.state.quotas.insert_mut(role, Arc::new(quota));
-            }
-            Row::Weight { role, weight } => {
-                self.close()?;
-                self.state.weights.insert_mut(role, weight);
+                self.rule(row);
             }
             Row::Gone(row) => {
                 self.close()?;
@@ -139,6 +134,35 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// A row of what holds for the whole cluster.
+    fn rule(&mut self, row: Row) {
+        match row {
+            Row::Quota(row) => {
+                let QuotaConfig { role, quota } = *row;
+                self.state.quotas.insert_mut(role, Arc::new(quota));
+            }
+            Row::Weight { role, weight } => self.state.weights.insert_mut(role, weight),
+            Row::Maintenance(there) => self.state.maintenance = Arc::new(*there),
+            Row::Head(_)
+            | Row::Agent(_)
+            | Row::Confirmed { .. }
+            | Row::Pending(_)
+            | Row::Executor(_)
+            | Row::Settled { .. }
+            | Row::Transaction(_)
+            | Row::Key(_)
+            | Row::Framework(_)
+            | Row::Task(_)
+            | Row::CompletedTask { .. }
+            | Row::Unacknowledged(_)
+            | Row::Tombstone { .. }
+            | Row::Gone(_)
+            | Row::GoneHeld { .. }
+            | Row::Alarm(_)
+            | Row::End { .. } => unreachable!("take() hands over no other"),
+        }
     }
 
     fn head(&mut self, head: Head) -> Result<(), Corrupt> {

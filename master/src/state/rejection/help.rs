@@ -7,7 +7,8 @@ use resources::resource::Resource;
 
 use super::super::limits::{PENDING_ORDERS_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::{
-    ActivationRefusal, FrameworkRefusal, QuotaRefusal, RegistrationRefusal, Rejection, TaskName,
+    ActivationRefusal, FrameworkRefusal, MaintenanceRefusal, QuotaRefusal, RegistrationRefusal,
+    Rejection, TaskName,
 };
 
 impl Rejection {
@@ -31,6 +32,7 @@ impl Rejection {
             | Self::NeverGiven { agent_id, .. } => Some(agent_id),
             Self::Framework { .. }
             | Self::Quota { .. }
+            | Self::Maintenance { .. }
             | Self::DuplicateOperation { .. }
             | Self::KeyReused { .. }
             | Self::KeyTableFull { .. }
@@ -56,6 +58,7 @@ impl Rejection {
             }
             Self::Framework { framework_id, .. } => format!("framework {framework_id}"),
             Self::Quota { role, .. } => format!("quota of role {role}"),
+            Self::Maintenance { refusal } => refusal.object(),
             Self::SharesRemain { agent_id, volume, .. } => {
                 format!("{} on agent {agent_id}", name(volume))
             }
@@ -94,8 +97,9 @@ impl Rejection {
             Self::VolumesInUse { .. } => vec!["0 tasks that use it".to_owned()],
             Self::Framework { refusal, .. } => vec![refusal.wanted().to_owned()],
             Self::Quota { refusal, .. } => vec![refusal.wanted()],
-            Self::Activation { .. } => vec!["a deactivated or drained agent".to_owned()],
+            Self::Activation { refusal, .. } => vec![refusal.wanted().to_owned()],
             Self::Reconcile { .. } => vec!["one choice for each object that differs".to_owned()],
+            Self::Maintenance { refusal } => vec![refusal.wanted()],
             Self::Overloaded { pending, .. } => {
                 vec![format!("{} unconfirmed orders", pending.saturating_add(1))]
             }
@@ -147,6 +151,7 @@ impl Rejection {
             Self::Reconcile { refusal, .. } => vec![refusal.to_string()],
             Self::UnknownAgent { .. }
             | Self::Framework { .. }
+            | Self::Maintenance { .. }
             | Self::Invalid { .. }
             | Self::Diverged { .. }
             | Self::DuplicateOperation { .. }
@@ -167,6 +172,7 @@ impl Rejection {
             Self::VolumesInUse { tasks, .. } => tasks.iter().map(task).collect(),
             Self::Framework { framework_id, .. } => vec![format!("framework {framework_id}")],
             Self::Quota { role, .. } => vec![format!("role {role}")],
+            Self::Maintenance { refusal } => vec![refusal.object()],
             Self::SharesRemain { volume, .. } => vec![name(volume)],
             Self::DuplicateOperation { operation_id } => vec![format!("operation {operation_id}")],
             Self::KeyReused { index, .. } => vec![format!("log entry {index}")],
@@ -219,6 +225,7 @@ impl Rejection {
             Self::Quota { refusal, .. } => refusal.hint(),
             Self::Activation { refusal, .. } => refusal.hint(),
             Self::Reconcile { refusal, .. } => refusal.hint(),
+            Self::Maintenance { refusal } => refusal.hint(),
             Self::Insufficient { blocked_by, .. } if !blocked_by.is_empty() => {
                 "Ask for less, or wait for the operations in the way and try again if one fails"
             }
@@ -308,10 +315,47 @@ impl QuotaRefusal {
 }
 
 impl ActivationRefusal {
+    const fn wanted(self) -> &'static str {
+        match self {
+            Self::Active | Self::Draining => "a deactivated or drained agent",
+            Self::Scheduled => "an agent outside of the maintenance schedule",
+        }
+    }
+
     const fn hint(self) -> &'static str {
         match self {
             Self::Active => "Nothing is to be done: the agent is offered",
             Self::Draining => "Wait until the agent is drained, then reactivate it",
+            Self::Scheduled => "Take the machine out of the maintenance schedule first",
+        }
+    }
+}
+
+impl MaintenanceRefusal {
+    fn object(&self) -> String {
+        match self {
+            Self::Invalid { .. } => "maintenance schedule".to_owned(),
+            Self::Dropped { machine }
+            | Self::NotDraining { machine }
+            | Self::NotDown { machine } => format!("machine {machine}"),
+        }
+    }
+
+    fn wanted(&self) -> String {
+        match self {
+            Self::Invalid { reason } => format!("a valid list of machines: {reason}"),
+            Self::Dropped { .. } => "a schedule with every machine that is down".to_owned(),
+            Self::NotDraining { .. } => "1 machine of the schedule that is up".to_owned(),
+            Self::NotDown { .. } => "1 machine that is down".to_owned(),
+        }
+    }
+
+    const fn hint(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "Correct the request; nothing was done",
+            Self::Dropped { .. } => "Bring the machine up first, or leave it in the schedule",
+            Self::NotDraining { .. } => "Schedule the machine first, by the same name and address",
+            Self::NotDown { .. } => "List the machines that are down",
         }
     }
 }
@@ -325,6 +369,7 @@ impl RegistrationRefusal {
             Self::AheadOfLog { applied_seq, .. } => Some(format!("order {applied_seq}")),
             Self::NotDeclarable { resource } => Some(resource.clone()),
             Self::OtherDigest => Some("the digest of the declared resources".to_owned()),
+            Self::MachineDown { machine } => Some(format!("machine {machine} up")),
             Self::Incompatible { reason } => Some(reason.clone()),
             Self::Gone { agent_id } => Some(format!("agent {agent_id}")),
         }
@@ -337,6 +382,7 @@ impl RegistrationRefusal {
             Self::AheadOfLog { given, .. } => Some(format!("order {given}")),
             Self::NoCluster
             | Self::NotDeclarable { .. }
+            | Self::MachineDown { .. }
             | Self::OtherDigest
             | Self::Incompatible { .. }
             | Self::Gone { .. } => None,
@@ -356,6 +402,7 @@ impl RegistrationRefusal {
                 "Declare only unreserved and statically reserved resources"
             }
             Self::OtherDigest => "Look at the agent's work directory",
+            Self::MachineDown { .. } => "Wait until an operator brings the machine up",
             Self::Incompatible { .. } => {
                 "Declare at least what the reservations and volumes are made of"
             }

@@ -1,7 +1,9 @@
-//! Why an agent or a framework may not come in, or may not say of itself what it says, and why a
-//! role may not have a quota. Must not know of status codes. Next: `help.rs`.
+//! Why an agent or a framework may not come in, or may not say of itself what it says, why a role
+//! may not have a quota, and why machines cannot go down or up. Must not know of status codes.
+//! Next: `help.rs`.
 
 use resources::id::{AgentId, ClusterId, Seq};
+use resources::machine::MachineId;
 use resources::message::Retry;
 use resources::value::Scalar;
 use serde::{Deserialize, Serialize};
@@ -85,7 +87,7 @@ impl QuotaRefusal {
     }
 }
 
-/// Why an agent cannot be reactivated (spec §5.2).
+/// Why an agent cannot be reactivated or drained (spec §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum ActivationRefusal {
     /// Nothing keeps it from being offered.
@@ -94,6 +96,49 @@ pub enum ActivationRefusal {
     /// Its tasks are being ended.
     #[error("is still draining")]
     Draining,
+    /// Its machine stands in the maintenance schedule, which drains it in its own way.
+    #[error("is on a machine of the maintenance schedule")]
+    Scheduled,
+}
+
+/// Why machines cannot be scheduled, go down, or come up (spec §5.2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
+pub enum MaintenanceRefusal {
+    /// It breaks a rule of form.
+    #[error("{reason}")]
+    Invalid {
+        /// Which.
+        reason: String,
+    },
+    /// A machine that is down is not in the new schedule.
+    #[error("machine {machine} is down, and the schedule leaves it out")]
+    Dropped {
+        /// The machine.
+        machine: MachineId,
+    },
+    /// A machine that is not scheduled, or down already, cannot go down.
+    #[error("machine {machine} is not in the schedule, or down already")]
+    NotDraining {
+        /// The machine.
+        machine: MachineId,
+    },
+    /// A machine that is not down cannot come up.
+    #[error("machine {machine} is not down")]
+    NotDown {
+        /// The machine.
+        machine: MachineId,
+    },
+}
+
+impl MaintenanceRefusal {
+    /// Whether it is the state that says no, and not the form.
+    #[must_use]
+    pub const fn is_of_state(&self) -> bool {
+        match self {
+            Self::Dropped { .. } | Self::NotDraining { .. } | Self::NotDown { .. } => true,
+            Self::Invalid { .. } => false,
+        }
+    }
 }
 
 /// Why an agent may not register.
@@ -132,6 +177,12 @@ pub enum RegistrationRefusal {
         /// The resource.
         resource: String,
     },
+    /// Its machine is down for maintenance.
+    #[error("machine {machine} is down for maintenance")]
+    MachineDown {
+        /// The machine.
+        machine: MachineId,
+    },
     /// A new agent's digest is not that of what it declares.
     #[error("the agent's digest is not that of the resources it declares")]
     OtherDigest,
@@ -154,9 +205,10 @@ impl RegistrationRefusal {
     #[must_use]
     pub const fn retry(&self) -> Retry {
         match self {
-            Self::NoCluster | Self::AheadOfLog { .. } | Self::NewerIncarnation { .. } => {
-                Retry::Later
-            }
+            Self::NoCluster
+            | Self::AheadOfLog { .. }
+            | Self::NewerIncarnation { .. }
+            | Self::MachineDown { .. } => Retry::Later,
             Self::OtherCluster { .. }
             | Self::NotDeclarable { .. }
             | Self::OtherDigest
@@ -173,6 +225,7 @@ impl RegistrationRefusal {
             | Self::OtherCluster { .. }
             | Self::NotDeclarable { .. }
             | Self::Incompatible { .. }
+            | Self::MachineDown { .. }
             | Self::Gone { .. } => false,
         }
     }
@@ -187,6 +240,7 @@ impl RegistrationRefusal {
             | Self::AheadOfLog { .. }
             | Self::NotDeclarable { .. }
             | Self::OtherDigest
+            | Self::MachineDown { .. }
             | Self::Incompatible { .. } => false,
         }
     }

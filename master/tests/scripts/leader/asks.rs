@@ -6,6 +6,7 @@
 //! teardown A F X · remove A F              by its scheduler, by an operator
 //! accept A F X OFFER,… [refuse=SECONDS] | STEP | STEP …    steps as in the state scripts
 //! decline A F X OFFER,… [refuse=SECONDS]
+//! leave A F X OFFER,… [refuse=SECONDS] · stay A F X OFFER,… [refuse=SECONDS]   to inverse offers
 //! revive A F X [ROLE,…] · suppress A F X [ROLE,…]
 //! kill A F X TASK [agent=AGENT] [grace=SECONDS]
 //! shutdown A F X AGENT EXECUTOR · message A F X AGENT EXECUTOR TEXT
@@ -92,6 +93,11 @@ fn ask(text: &str, line: &Line<'_>) -> Ask {
         "teardown" => Ask::Teardown,
         "accept" => Ask::Accept { offer_ids: offers(word(4)), steps: steps(text), refuse },
         "decline" => Ask::Decline { offer_ids: offers(word(4)), refuse },
+        "leave" | "stay" => Ask::AnswerInverse {
+            offer_ids: offers(word(4)),
+            is_accepted: word(0) == "leave",
+            refuse,
+        },
         "revive" => Ask::Revive(roles(line)),
         "suppress" => Ask::Suppress(roles(line)),
         "kill" => Ask::Kill {

@@ -55,6 +55,7 @@ fn offers() -> SchedulerEvent {
         }),
         resources: parse::resources_text("cpus:2;disk(ads):5;ports:[1-9]", &Role::star()).unwrap(),
         executor_ids: Vec::new(),
+        unavailability: None,
     }])
 }
 

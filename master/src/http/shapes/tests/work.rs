@@ -191,6 +191,7 @@ fn offer(state: &State, framework_id: &FrameworkId) -> Offer {
         agent: Arc::clone(&agent.info),
         resources: plain("cpus:2;mem:100").into_iter().collect(),
         executor_ids: vec![ExecutorId::parse("e1").unwrap()],
+        unavailability: None,
     }
 }
 
