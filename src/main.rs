@@ -61,7 +61,7 @@ fn master(argv: &[String]) -> Result<(), Failure> {
     let about = "Runs one master of a cluster";
     let (flags, origins) = flags::parse::<master::config::Flags>("master", about, argv)?;
     let config = flags.into_config().map_err(|error| usage("master", &origins, error))?;
-    telemetry::start(telemetry::SERVER_DEFAULT)?;
+    telemetry::start(&telemetry::server_default())?;
     runtime(&mut Builder::new_multi_thread())?
         .block_on(master::run(config))
         .map_err(|error| Failure::Refused(format!("master: {}", exit::chain(error))))
@@ -71,7 +71,7 @@ fn agent(argv: &[String]) -> Result<(), Failure> {
     let about = "Runs the agent of one machine";
     let (flags, origins) = flags::parse::<agent::config::Flags>("agent", about, argv)?;
     let config = flags.into_config().map_err(|error| usage("agent", &origins, error))?;
-    telemetry::start(telemetry::SERVER_DEFAULT)?;
+    telemetry::start(&telemetry::server_default())?;
     runtime(Builder::new_multi_thread().worker_threads(AGENT_THREADS))?
         .block_on(agent::run(config))
         .map_err(|error| Failure::Refused(format!("agent: {}", exit::chain(error))))

@@ -7,9 +7,10 @@ use tracing_subscriber::EnvFilter;
 use crate::exit::Failure;
 
 /// Filter of masters and agents: ours at INFO, the consensus library only when something is
-/// broken: a peer that is away is no news to its followers of our own, and neither is a core that
-/// was told to stop to those who still ask it; one that breaks ends the process with a line of ours.
-pub(crate) const SERVER_DEFAULT: &str = "info,openraft=error,openraft::raft::raft_inner=off";
+/// broken.
+pub(crate) fn server_default() -> String {
+    format!("info,{}", master::CONSENSUS_LOG_FILTER)
+}
 
 const FILTER_VARIABLE: &str = "HOLDFAST_LOG";
 

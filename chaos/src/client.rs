@@ -157,8 +157,13 @@ impl Client {
 
     /// POST of a v1 operator call to `address` under an idempotency key: it may be repeated.
     pub async fn call_keyed(&self, address: &str, key: &str, call: &Value) -> Outcome {
-        let url = format!("http://{address}/api/v1");
-        self.post(&url, call, Some(("idempotency-key", key))).await
+        self.send_keyed(address, "/api/v1", key, call).await
+    }
+
+    /// POST of `body` to any other `path` at `address`, under a key.
+    pub async fn send_keyed(&self, address: &str, path: &str, key: &str, body: &Value) -> Outcome {
+        let url = format!("http://{address}{path}");
+        self.post(&url, body, Some(("idempotency-key", key))).await
     }
 
     /// POST of a v1 operator call to `address`, with the id of what was accepted.

@@ -34,6 +34,7 @@ pub use crate::config::{Config, ConfigError, Flags};
 use crate::http::{App, Server};
 use crate::leader::{Handle, Leader, MasterIdentity};
 use crate::machine::Replica;
+pub use raft::LOG_FILTER as CONSENSUS_LOG_FILTER;
 
 /// How long a handover of leadership may take before the process ends all the same.
 const HANDOVER_TIME_MAX: Duration = Duration::from_secs(2);

@@ -58,7 +58,6 @@ fn every_flag_of_the_contract_parses() {
         "--listen=0.0.0.0:5050",
         "--advertise=h:1",
         "--peer-listen=[::]:2",
-        "--join=http://h:1",
         "--zk-listen=127.0.0.1:2181",
         "--authenticate-http=false",
         "--authenticate-http-readonly=false",
@@ -100,7 +99,7 @@ fn every_flag_of_the_contract_parses() {
     .unwrap();
     assert_eq!(config.advertise.to_string(), "h:1");
     assert_eq!(config.election_timeout.as_millis(), 500);
-    for name in ["join", "tls_key", "registry_gc_interval", "cluster"] {
+    for name in ["tls_key", "registry_gc_interval", "cluster"] {
         assert!(config.dormant.contains(&name), "{name}");
     }
     assert_eq!(config.flags["cluster"], "");

@@ -8,8 +8,13 @@
 //! sockets and threads as traits, so that a simulation runs the same code), then the inside:
 //! `assembly` and `self_test` and `bootstrap` (how a node starts), `members` and `formation` (whom
 //! it may trust), `supervisor`, `types`, `codec`, `database`, `log_store` and `log_writer`,
-//! `snapshot`, `archive` and `restore` (backups), `state_machine`, `reads`, `failover`, `registry`, `upkeep`, `handover`, `watchdog`,
-//! `network`, and [`runtime`].
+//! `snapshot`, `archive` and `restore` (backups), `state_machine`, `reads`, `failover`,
+//! `registry`, `upkeep`, `handover`, `watchdog`, `network`, and [`runtime`].
+
+/// What of the consensus library's own lines is worth a reader's time, as a filter of `tracing`: a
+/// peer that is away is no news to followers of our lines, and neither is a core that was told to
+/// stop to those who still ask it. One that breaks ends the process with a line of ours.
+pub const LOG_FILTER: &str = "openraft=error,openraft::raft::raft_inner=off";
 
 pub mod machine;
 pub mod node;

@@ -2,6 +2,7 @@
 //! framework that takes every offer once. Next: `agents.rs`.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use chaos::client::{Client, Outcome};
@@ -16,6 +17,9 @@ const ROLE: &str = "bench";
 
 /// Operations in one transaction, below the limit of the masters.
 const OPERATIONS: usize = 500;
+
+/// Numbers of the keys of this process's calls.
+static KEYS: AtomicU64 = AtomicU64::new(0);
 
 /// Transactions in flight.
 const IN_FLIGHT: usize = 4;
@@ -70,20 +74,28 @@ fn joined(ended: Option<Ended>) -> Result<(), String> {
     ended.map_or(Ok(()), |ended| ended.map_err(|error| error.to_string())?)
 }
 
-/// Makes a transaction at whoever leads. One that was certainly not executed is made again: a
-/// busy cluster may be without a leader for a while.
+/// Makes a transaction at whoever leads, under a key, until there is an answer: a busy cluster may
+/// be without a leader for a while, and a leader may die with the call.
 pub(super) async fn transact(
     client: &Client,
     masters: &[String],
     body: &Value,
 ) -> Result<(), String> {
     let begin = Instant::now();
+    let number = KEYS.fetch_add(1, Ordering::Relaxed);
+    let key = format!("bench-{}-{number}", std::process::id());
     let mut target = masters[0].clone();
     for attempt in 1.. {
-        match client.send(&target, "/api/v1/transaction", body).await {
+        let answer = client.send_keyed(&target, "/api/v1/transaction", &key, body).await;
+        let next = || masters[attempt % masters.len()].clone();
+        match answer {
             Outcome::Accepted => break,
             Outcome::NotExecuted { leader } if begin.elapsed() < SILENCE_MAX => {
-                target = leader.unwrap_or_else(|| masters[attempt % masters.len()].clone());
+                target = leader.unwrap_or_else(next);
+                wait::pause().await;
+            }
+            Outcome::Unknown { .. } if begin.elapsed() < SILENCE_MAX => {
+                target = next();
                 wait::pause().await;
             }
             other => return Err(format!("a transaction: {other:?}")),

@@ -39,8 +39,8 @@ pub(super) struct Set {
 #[derive(Debug, Args)]
 pub(super) struct Machines {
     /// Machines as the schedule names them: HOSTNAME, IP, or HOSTNAME@IP
-    #[arg(required = true, value_name = "MACHINE", value_parser = machine)]
-    machines: Vec<Value>,
+    #[arg(required = true, value_name = "MACHINE")]
+    machines: Vec<String>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -48,14 +48,26 @@ pub(super) struct Machines {
     mutation: Mutation,
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "clap's value parsers return a result")]
-fn machine(text: &str) -> Result<Value, String> {
+/// The machine of that name: as the schedule has it, because a host may be called by its address;
+/// of one that is not in it, what the name looks like.
+fn machine(known: &[Value], text: &str) -> Value {
     let is_ip = |text: &str| text.parse::<std::net::Ipv4Addr>().is_ok();
-    Ok(match text.split_once('@') {
+    if let Some(machine) = known.iter().find(|machine| name(machine) == text) {
+        return machine.clone();
+    }
+    match text.split_once('@') {
         Some((hostname, ip)) => json!({"hostname": hostname, "ip": ip}),
         None if is_ip(text) => json!({"ip": text}),
         None => json!({"hostname": text}),
-    })
+    }
+}
+
+/// Every machine of the schedule.
+async fn scheduled(client: &mut Client) -> Result<Vec<Value>, Failure> {
+    let schedule = client.get("/maintenance/schedule").await?;
+    let windows = schedule["windows"].as_array().cloned().unwrap_or_default();
+    let machines = |window: &Value| window["machine_ids"].as_array().cloned().unwrap_or_default();
+    Ok(windows.iter().flat_map(machines).collect())
 }
 
 /// Runs one.
@@ -78,11 +90,15 @@ pub(super) async fn run(
             if !(asked.yes || asked.mutation.is_dry_run()) {
                 confirm(&format!("Take {} machines down?", asked.machines.len()))?;
             }
-            let body = json!({"machines": asked.machines});
+            let known = scheduled(client).await?;
+            let machines = asked.machines.iter().map(|text| machine(&known, text));
+            let body = json!({"machines": machines.collect::<Vec<_>>()});
             (json!({"type": "START_MAINTENANCE", "start_maintenance": body}), asked.mutation)
         }
         Command::Stop(asked) => {
-            let body = json!({"machines": asked.machines});
+            let known = scheduled(client).await?;
+            let machines = asked.machines.iter().map(|text| machine(&known, text));
+            let body = json!({"machines": machines.collect::<Vec<_>>()});
             (json!({"type": "STOP_MAINTENANCE", "stop_maintenance": body}), asked.mutation)
         }
     };
@@ -151,9 +167,11 @@ mod tests {
 
     #[test]
     fn names_of_machines() {
-        assert_eq!(machine("web1"), Ok(json!({"hostname": "web1"})));
-        assert_eq!(machine("10.0.0.1"), Ok(json!({"ip": "10.0.0.1"})));
-        let both = machine("web1@10.0.0.1").unwrap();
+        assert_eq!(machine(&[], "web1"), json!({"hostname": "web1"}));
+        assert_eq!(machine(&[], "10.0.0.1"), json!({"ip": "10.0.0.1"}));
+        let called_so = json!({"hostname": "10.0.0.1"});
+        assert_eq!(machine(std::slice::from_ref(&called_so), "10.0.0.1"), called_so);
+        let both = machine(&[], "web1@10.0.0.1");
         assert_eq!(name(&both), "web1@10.0.0.1");
         let status = json!({"draining_machines": [{"id": both, "statuses": [
             {"framework_id": {"value": "c-0001"}, "status": "ACCEPT"}]}],

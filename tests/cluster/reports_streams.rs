@@ -1,13 +1,13 @@
-//! Field reports about reservations as frameworks meet them, R09 and R11: who is offered what
-//! lies in layers or moves.
+//! Field reports about reservations as frameworks meet them, R08, R09 and R11: what tasks use and
+//! offers hold, and who is offered what lies in layers or moves.
 
 use chaos::cluster::Member;
 use chaos::process::Signal;
 use serde_json::{Value, json};
 
-use crate::ask::CHECKPOINTED;
+use crate::ask::{Answer, CHECKPOINTED};
 use crate::harness::{DEADLINE, Dev, operator_call};
-use crate::scheduler::{Framework, amount, info, plain, reserved_for};
+use crate::scheduler::{Framework, amount, info, launch, plain, reserved_for, volume_for};
 
 const QUICK: [&str; 2] = ["--master-flag", "allocation-interval=50ms"];
 
@@ -52,6 +52,64 @@ async fn offer_of(framework: &mut Framework, wanted: &[(&str, f64)]) -> Value {
         }
         framework.decline(0.0, &offers).await;
     }
+}
+
+/// What came since the first OFFERS, or comes next: what this framework holds.
+async fn later_offers(framework: &mut Framework) -> Vec<Value> {
+    let offers = |event: &Value| event["offers"]["offers"].as_array().cloned();
+    let later: Vec<Value> = framework.told.iter().filter_map(offers).skip(1).flatten().collect();
+    if later.is_empty() { framework.offers().await } else { later }
+}
+
+/// R08: what a task uses and what carries a volume stays as it is and the refusal names what
+/// stands in the way; an offer of what goes is taken back.
+#[tokio::test]
+async fn r08_unreserve_spares_tasks_and_takes_offers_back() {
+    let dev = start(1, "cpus:4;mem:1024;disk:1024");
+    let (cpus, disk) = (reserved_for("r", "cpus", 2.0), reserved_for("r", "disk", 100.0));
+    let (one, volume) = (reserved_for("r", "cpus", 1.0), volume_for("r", "v1", 100.0));
+    let held = [cpus.clone(), disk.clone()];
+    dev.call(0, "RESERVE_RESOURCES", &held).await.expect("reserve", 202, "");
+    dev.call(0, "CREATE_VOLUMES", std::slice::from_ref(&volume)).await.expect("create", 202, "");
+    let total = dev.slave(0).await["resources"].clone();
+    let mut framework = Framework::subscribe(&dev, "r").await;
+    let offer = framework.offers().await[0].clone();
+    let used = [one.clone(), volume.clone(), plain("mem", 32.0)];
+    framework.accept(&[&offer], &[launch("t1", &offer, &used, "sleep 1000")]).await;
+    framework.reaches("t1", "TASK_RUNNING").await;
+    let offered = later_offers(&mut framework).await;
+    assert_eq!(offered.len(), 1, "{offered:?}");
+
+    let agent_id = dev.agent_id(0).await;
+    let refused = async |kind: &str, resource: &Value, (status, blocker): (u16, &str)| {
+        let call = operator_call(&agent_id, kind, std::slice::from_ref(resource));
+        let answer: Answer = dev.post("/api/v1", &[("holdfast-errors", "json")], &call).await;
+        answer.expect(kind, status, "");
+        let blocked_by = answer.json()["blocked_by"].to_string();
+        assert!(blocked_by.contains(blocker), "{kind}: {}", answer.text);
+        assert_eq!(dev.slave(0).await["resources"], total, "{kind}");
+    };
+    refused("UNRESERVE_RESOURCES", &cpus, (409, "t1")).await;
+    refused("UNRESERVE_RESOURCES", &disk, (409, "v1")).await;
+    refused("DESTROY_VOLUMES", &volume, (400, "t1")).await;
+    let is_rescinded = |event: &Value| event["rescind"]["offer_id"] == offered[0]["id"];
+    assert!(!framework.told.iter().any(is_rescinded), "a refusal takes nothing back");
+
+    dev.call(0, "UNRESERVE_RESOURCES", std::slice::from_ref(&one)).await.expect(
+        "what is free",
+        202,
+        "",
+    );
+    framework.next("the offer taken back", |event| is_rescinded(event).then_some(())).await;
+    assert_eq!(dev.slave(0).await["resources"], total, "what is free");
+
+    let task = json!({"task_id": {"value": "t1"}, "agent_id": {"value": agent_id}});
+    framework.call("KILL", "kill", task).await;
+    framework.reaches("t1", "TASK_KILLED").await;
+    dev.call(0, "DESTROY_VOLUMES", &[volume]).await.expect("destroy", 202, "");
+    dev.call(0, "UNRESERVE_RESOURCES", &[one, disk]).await.expect("the rest", 202, "");
+    assert_eq!(dev.slave(0).await["resources"], total, "nothing is lost or made");
+    assert_eq!(dev.reserved_on(0).await, json!({}));
 }
 
 /// R09: each layer is offered to its owner and to roles below it. A popped one goes to the owner

@@ -208,21 +208,6 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
     match route {
         Route::Operator => operator::call(app, incoming).await,
         Route::Scheduler => scheduler::call(app, incoming).await,
-        Route::Legacy(call) => {
-            execute::admit(app, incoming).await?;
-            check_method(route, incoming)?;
-            legacy::call(app, incoming, *call).await
-        }
-        Route::Teardown => {
-            execute::admit(app, incoming).await?;
-            check_method(route, incoming)?;
-            teardown::legacy(app, incoming).await
-        }
-        Route::Transaction => {
-            execute::admit(app, incoming).await?;
-            check_method(route, incoming)?;
-            transaction::call(app, incoming).await
-        }
         Route::Servers => {
             admit_read(app, incoming, consistency(incoming)?)?;
             check_method(route, incoming)?;
@@ -233,25 +218,14 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
             check_method(route, incoming)?;
             snapshot::save(app, incoming).await
         }
-        Route::Members(call) => {
-            execute::admit(app, incoming).await?;
-            check_method(route, incoming)?;
-            servers::change(app, incoming, *call).await
-        }
-        Route::Machine(way) => {
-            execute::admit(app, incoming).await?;
-            check_method(route, incoming)?;
-            maintenance::write_machines(app, incoming, *way).await
-        }
-        Route::Reconcile(id) => {
-            execute::admit(app, incoming).await?;
-            check_method(route, incoming)?;
-            reconcile::call(app, incoming, id).await
-        }
+        Route::Legacy(_)
+        | Route::Teardown
+        | Route::Transaction
+        | Route::Members(_)
+        | Route::Machine(_)
+        | Route::Reconcile(_) => write(app, route, incoming).await,
         Route::Quota | Route::Weights | Route::MaintenanceSchedule if !is_read(incoming) => {
-            execute::admit(app, incoming).await?;
-            check_method(route, incoming)?;
-            write_rule(app, route, incoming).await
+            write(app, route, incoming).await
         }
         Route::Slaves
         | Route::State
@@ -296,15 +270,21 @@ async fn of_leader(app: &App, route: &Route, incoming: &mut Incoming) -> Result<
     }
 }
 
-async fn write_rule(
-    app: &App,
-    route: &Route,
-    incoming: &mut Incoming,
-) -> Result<Response, Failure> {
+/// What changes something, by other ways than the two APIs of Mesos.
+async fn write(app: &App, route: &Route, incoming: &mut Incoming) -> Result<Response, Failure> {
+    execute::admit(app, incoming).await?;
+    check_method(route, incoming)?;
     match route {
+        Route::Legacy(call) => legacy::call(app, incoming, *call).await,
+        Route::Teardown => teardown::legacy(app, incoming).await,
+        Route::Transaction => transaction::call(app, incoming).await,
+        Route::Members(call) => servers::change(app, incoming, *call).await,
+        Route::Machine(way) => maintenance::write_machines(app, incoming, *way).await,
+        Route::Reconcile(id) => reconcile::call(app, incoming, id).await,
         Route::Quota => quota::write(app, incoming).await,
         Route::Weights => weights::write(app, incoming).await,
-        _ => maintenance::write_schedule(app, incoming).await,
+        Route::MaintenanceSchedule => maintenance::write_schedule(app, incoming).await,
+        _ => unreachable!("of_leader() hands over no other"),
     }
 }
 

@@ -202,6 +202,6 @@ mod tests {
         check_refused(MemberCall::Add, r#"{"id":4,"peer":"a"}"#, "host:port");
         check_refused(MemberCall::Add, r#"{"id":4,"peer":"0.0.0.0:1"}"#, "reach it");
         check_refused(MemberCall::Remove, r#"{"id":4,"force":true}"#, "unknown field `force`");
-        check_refused(MemberCall::TransferLeader, "[]", "Expecting {}");
+        check_refused(MemberCall::TransferLeader, "7", "Expecting {}");
     }
 }

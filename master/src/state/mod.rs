@@ -274,6 +274,7 @@ impl State {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each command")]
     fn change(
         &mut self,
         now: Moment,

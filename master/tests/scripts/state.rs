@@ -246,7 +246,7 @@ impl Play {
             .collect();
         for (top, consumed) in self.state.consumption(&tops) {
             let mut sum = Quantities::default();
-            for agent in self.state.agents() {
+            for agent in self.state.counted_agents() {
                 let is_own = |r: &Resource| r.reservation_role().is_some_and(|role| at(role, &top));
                 let is_scalar = |r: &Resource| r.value.as_scalar().is_some();
                 let reserved = agent.total.filter(|r| is_scalar(r) && is_own(r));

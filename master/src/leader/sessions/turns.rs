@@ -72,11 +72,15 @@ mod tests {
         let mut turned_away = TurnedAway::new();
         let mut next = |seconds| turned_away.next(at(seconds)).after.unwrap();
         assert_eq!(next(100), Duration::from_secs(1));
-        let second = (0..2_000).map(|_| next(100)).next_back().unwrap();
-        assert_eq!(second, Duration::from_secs(2));
+        for _ in 0..1_999 {
+            next(100);
+        }
+        assert_eq!(next(100), Duration::from_secs(2));
         // Nobody is asked to wait for longer than is reasonable, and nobody waits for the past.
-        let last = (0..100_000).map(|_| next(100)).next_back().unwrap();
-        assert_eq!(last, TURN_MAX);
+        for _ in 0..100_000 {
+            next(100);
+        }
+        assert_eq!(next(100), TURN_MAX);
         assert_eq!(next(500), Duration::from_secs(1));
     }
 }

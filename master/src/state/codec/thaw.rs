@@ -114,11 +114,7 @@ impl Reader {
                 self.close()?;
                 self.rule(row);
             }
-            Row::Gone(row) => {
-                self.close()?;
-                self.close_gone();
-                self.gone = Some((*row, Vec::new()));
-            }
+            Row::Gone(row) => self.gone(*row)?,
             Row::GoneHeld { resource, count } => {
                 self.gone.as_mut().ok_or(out_of_place)?.1.push((*resource, count));
             }
@@ -133,6 +129,13 @@ impl Reader {
                 self.said = Some(rows);
             }
         }
+        Ok(())
+    }
+
+    fn gone(&mut self, row: GoneRow) -> Result<(), Corrupt> {
+        self.close()?;
+        self.close_gone();
+        self.gone = Some((row, Vec::new()));
         Ok(())
     }
 
