@@ -61,7 +61,7 @@ async fn reboot(ground: &mut Ground, tasks: &mut Tasks, round: usize) -> anyhow:
     let agent = tasks.launch(ground).await?;
     let agent_id = ground.workload.agents[agent].clone();
     let doomed = tasks.running_on(&agent_id);
-    let starts = tasks.starts(ground, agent, &doomed)?;
+    let starts = tasks.starts(ground, agent, &doomed).await?;
     tasks.framework.doomed.extend(doomed.iter().cloned());
 
     let member = Member::Agent(agent);
@@ -150,19 +150,25 @@ impl Tasks {
         disk::folder(&ground.work_dir(agent)).join(task_id).join(STARTS)
     }
 
-    /// What each task wrote into its volume when it started.
-    fn starts(
+    /// What each task wrote into its volume when it started. One that runs has been started, and
+    /// need not have come to its first command.
+    async fn starts(
         &self,
         ground: &Ground,
         agent: usize,
         task_ids: &[String],
     ) -> anyhow::Result<BTreeMap<String, String>> {
-        let read = |id: &String| {
+        let mut starts = BTreeMap::new();
+        for id in task_ids {
             let path = Self::file(ground, agent, id);
-            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string());
-            text.map(|text| (id.clone(), text))
-        };
-        task_ids.iter().map(read).collect()
+            let text = wait::until("the first word of a task", DEADLINE, async || {
+                let text = std::fs::read_to_string(&path);
+                let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+                if text.ends_with('\n') { Ok(text) } else { Err(format!("{text:?}")) }
+            });
+            starts.insert(id.clone(), text.await?);
+        }
+        Ok(starts)
     }
 
     /// Waits until the framework was told the end of the tasks.

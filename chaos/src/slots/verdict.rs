@@ -15,8 +15,10 @@ pub const FINISHED: &str = "OPERATION_FINISHED";
 /// State of an operation that was not.
 pub const FAILED: &str = "OPERATION_FAILED";
 
-/// Answer to an operation on what is not there.
+/// Answer to an operation on more than there is.
 const CONFLICT: u16 = 409;
+/// Status of a call for a volume that is not there, as Mesos has it.
+const BAD_REQUEST: u16 = 400;
 
 /// State of operations by their ids, as often as each is listed.
 pub type Statuses = BTreeMap<String, Vec<String>>;
@@ -82,8 +84,9 @@ pub fn resolve(
             (Some(Outcome::Accepted), None) => {
                 resolved.violations.push(format!("{name} was accepted without an id"));
             }
-            // What it built on has failed.
-            (Some(Outcome::Refused { status: CONFLICT, .. }), _) if held != asked.before => {}
+            // What it built on has failed: there is too little, or no such volume.
+            (Some(Outcome::Refused { status: CONFLICT | BAD_REQUEST, .. }), _)
+                if held != asked.before => {}
             (Some(Outcome::Refused { status, text }), _) => {
                 resolved.violations.push(format!("{name} was refused: {status} {text}"));
             }

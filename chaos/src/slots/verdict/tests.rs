@@ -154,7 +154,13 @@ fn unknown_outcomes_are_what_is_held() {
 fn refused_is_only_what_built_on_a_failure() {
     let refusal = |status| Outcome::Refused { status, text: "no such".into() };
     let create = asked(Step::Create, Holding::Pool, volume("v1", 1), Outcome::Accepted, "o1");
-    for (state, status, expected) in [(FAILED, 409, 0), (FINISHED, 409, 1), (FAILED, 400, 1)] {
+    for (state, status, expected) in [
+        (FAILED, 409, 0),
+        (FINISHED, 409, 1),
+        (FAILED, 400, 0),
+        (FINISHED, 400, 1),
+        (FAILED, 403, 1),
+    ] {
         let mut slot = slot("v", Holding::Pool);
         let grow = asked(Step::Grow, volume("v1", 1), volume("v1", 2), refusal(status), "");
         slot.asked = vec![create.clone(), grow];
