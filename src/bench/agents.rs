@@ -17,6 +17,9 @@ use crate::cli;
 use crate::exit::Failure;
 use crate::flags;
 
+/// How often agents have registered, by kind.
+const REGISTRATIONS: &str = "master_agent_registrations_total";
+
 /// How long any state may take to come about.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -157,8 +160,17 @@ impl Bench {
         let mut sorted: Vec<Duration> = calls.clone();
         sorted.sort_unstable();
         say(&format!("{} RESERVE meanwhile: {}", calls.len(), spread(&sorted)))?;
+        // The leader publishes its counts from time to time.
+        let waited = wait::until("the leader has counted all agents", DEADLINE, async || {
+            let is_wanted = |name: &str| name.starts_with(REGISTRATIONS);
+            match usize::try_from(self.metric(&address, is_wanted).await?) {
+                Ok(counted) if counted < self.count => Err(format!("{counted} are counted")),
+                Ok(_) | Err(_) => Ok(()),
+            }
+        });
+        waited.await.map_err(text)?;
         for kind in ["unchanged", "new_or_changed"] {
-            let name = format!("master_agent_registrations_total{{kind=\"{kind}\"}}");
+            let name = format!("{REGISTRATIONS}{{kind=\"{kind}\"}}");
             let count = self.metric(&address, |line| line == name).await?;
             say(&format!("registrations {kind}: {count}"))?;
         }
